@@ -4,6 +4,7 @@ import argparse
 import contextlib
 import csv
 import math
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
@@ -270,7 +271,10 @@ def goal_for(scores: Scores, arguments: argparse.Namespace) -> tuple[Goal, str]:
                 f"add --at-least METRIC=X or --at-most METRIC=X.{if_columns}"
             )
         maximize = free
-        why = f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize {free[0]}."
+        why = (
+            f"Larger values of {free[0]} count as better. If smaller ones are better, pass --minimize "
+            f"{shlex.quote(free[0])}."
+        )
     ranges = _numbers(
         arguments.range,
         "--range",
@@ -311,7 +315,9 @@ def licensing_for(arguments: argparse.Namespace) -> "Licensing | None":
 def _suggested(metrics: Sequence[str]) -> str:
     """Example flags for a goal, with one of the metrics."""
     good = [name for name in metrics if not less_may_be_better(name)]
-    return f"--maximize {good[0]}" if good else f"--minimize {metrics[0]}"
+    if good:
+        return f"--maximize {shlex.quote(good[0])}"
+    return f"--minimize {shlex.quote(metrics[0])}"
 
 
 def _add_relative(

@@ -7,7 +7,7 @@ from asktell.extend import less_may_be_better
 _CANDIDATES = """
 prompt candidate variant model agent system method version config configuration engine arm llm
 strategy approach technique policy treatment condition algorithm checkpoint bot assistant setup
-experiment provider modell modèle modelo modello модель промпт 模型 提示词 モデル 모델
+experiment provider model/adapter modell modèle modelo modello модель промпт 模型 提示词 モデル 모델
 """
 CANDIDATES = tuple(_CANDIDATES.split())
 """Columns with the candidate's name, the usual ones first. Each may end with "name", "id", "version" or "label"."""
@@ -15,7 +15,7 @@ CANDIDATES = tuple(_CANDIDATES.split())
 _EXAMPLES = """
 example_id example id item case test question_id task_id doc_id instance_id sample_id item_id
 case_id test_id example_name sample instance item_number problem_id prompt_uid query_id qid uid uuid
-guid key (key) hash task beispiel ejemplo exemple пример
+guid key (key) hash task test_case testcase beispiel ejemplo exemple пример
 """
 EXAMPLES = tuple(_EXAMPLES.split())
 """Columns with the example's id, the usual ones first."""
@@ -72,10 +72,19 @@ label gold golden target expected answer reference truth ground_truth prediction
 response output completion choice choices difficulty level year month day date time_stamp timestamp
 created created_at updated updated_at ts start end started ended page port zip phone age fold group
 cluster batch size_of_input temperature top_p max_tokens version split dataset notes note comment
-comments user session turn step part section subtask
+comments user session turn step part section subtask tstamp learning_rate lr batch_size
+threshold
 """
 NO_SCORES = frozenset(_NO_SCORES.split())
 """Columns of numbers that are no scores: inputs, references, dates, settings."""
+
+_STANDARD_ERRORS = ("stderr", "std_err", "std_error", "standard_error")
+
+METRICS = frozenset(("metric", "metrics", "metric_name", "measure", "kennzahl"))
+"""Columns with the name of a metric in each row."""
+
+WINNERS = frozenset(("winner", "preferred", "preference", "winning_model"))
+"""Columns with the better one of two responses."""
 
 _RESPONSES = """
 response output completion prediction predicted answer generation model_output model_response
@@ -120,6 +129,22 @@ _QUESTIONS = frozenset(
         "contains",
     ]
 )
+_DIFFERENCES = frozenset(
+    (
+        "diff",
+        "difference",
+        "delta",
+        "gain",
+        "change",
+        "improvement",
+        "lift",
+        "gap",
+        "differenz",
+        "différence",
+        "diferencia",
+        "разница",
+    )
+)
 _OF_REFERENCES = frozenset(
     (
         "expected",
@@ -132,6 +157,10 @@ _OF_REFERENCES = frozenset(
         "pred",
         "ideal",
     )
+)
+# A run's settings in an export of experiments, such as "params.alpha" or "config/lr"
+_OF_SETTINGS = re.compile(
+    r"(params?|config|hparams|hyperparameters)[./]", re.IGNORECASE
 )
 _NUMBER_AT_END = re.compile(r"[\d@]+$")
 _QUALIFIERS = ("_name", "_id", "_version", "_label", "_key", "_text")
@@ -186,7 +215,30 @@ def is_reference(name: str) -> bool:
     first = words(name)[:1]
     text = plain(name)
     is_id = text.endswith("_id") or text in SETTINGS
-    return is_id or text in NO_SCORES or (bool(first) and first[0] in _OF_REFERENCES)
+    is_setting = _OF_SETTINGS.match(name.strip()) is not None
+    return (
+        is_id
+        or is_setting
+        or text in NO_SCORES
+        or is_standard_error(name)
+        or (bool(first) and first[0] in _OF_REFERENCES)
+    )
+
+
+def is_standard_error(name: str) -> bool:
+    """Whether a column has standard errors, so that its table has means."""
+    return plain(name).endswith(_STANDARD_ERRORS)
+
+
+def is_difference(name: str) -> bool:
+    """Whether a column may have the differences of two others."""
+    return not _DIFFERENCES.isdisjoint(words(name.replace("Δ", "delta")))
+
+
+def is_input_id(name: str) -> bool:
+    """Whether a column has the id of an input, such as "prompt_id", which may also be the name of a candidate."""
+    stem = plain(name).removesuffix("_id")
+    return stem != plain(name) and stem in INPUTS
 
 
 def is_no_score(name: str) -> bool:

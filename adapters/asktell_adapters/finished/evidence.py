@@ -1,5 +1,6 @@
 """What the cells of a table say about the roles of its columns."""
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -142,6 +143,23 @@ class Evidence:
         if not self.is_number(name) or self.is_index(name) or self.is_date(name):
             return False
         return not column_names.is_reference(name)
+
+    def is_difference(self, name: str) -> bool:
+        """Whether a column has the differences of two others, by its name and its numbers, which may be rounded."""
+        if not column_names.is_difference(name) or not self.is_number(name):
+            return False
+        numbers = self.numbers(name).numbers
+        others = [
+            self.numbers(other).numbers
+            for other in self.frame.columns
+            if other != name and self.is_score(other)
+        ]
+        known = numbers[np.isfinite(numbers)]
+        tolerance = 0.02 * float(np.abs(known).max(initial=0.0)) + 1e-9
+        return any(
+            np.allclose(numbers, new - old, rtol=0.0, atol=tolerance, equal_nan=True)
+            for new, old in itertools.permutations(others, 2)
+        )
 
     def is_text(self, name: str) -> bool:
         """Whether a column has values that are no numbers."""

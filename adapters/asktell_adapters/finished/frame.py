@@ -11,6 +11,7 @@ from typing import Any
 
 from asktell import InvalidArgumentError
 from asktell.extend import nearest, short, some
+from asktell_adapters.finished import column_names
 from asktell_adapters.finished.number_column import (
     WORD,
     NumberColumn,
@@ -275,11 +276,16 @@ class Frame:
         if not lines:
             return cls(path, {}, [], place)
         (head, header), *rows = lines
-        names = ["" if cell is None else str(cell).strip() for cell in header]
+        # A name with a line break could not be written in a flag
+        names = ["" if cell is None else " ".join(str(cell).split()) for cell in header]
         groups: dict[str, tuple[str, str]] = {}
         if rows and _is_second_header(names, rows[0][1], rows[1:]):
             names, groups = _merged(names, rows[0][1])
             rows = rows[1:]
+            if index := _names_of_index(names, groups, rows):
+                names = [*index, *names[len(index) :]]
+                groups = {name: groups[name] for name in names if name in groups}
+                rows = rows[1:]
         else:
             width = max((at + 1 for at, name in enumerate(names) if name), default=0)
             # An unnamed column with values, such as the index of a data frame
@@ -398,7 +404,7 @@ def _merged(
     for at in range(max(len(names), len(second))):
         group = (names[at] if at < len(names) else "") or group
         part = (
-            str(second[at]).strip()
+            " ".join(str(second[at]).split())
             if at < len(second) and _has_value(second[at])
             else ""
         )
@@ -407,6 +413,29 @@ def _merged(
         if part and group:
             groups[name] = group, part
     return joined, groups
+
+
+def _names_of_index(
+    names: Sequence[str], groups: Mapping[str, tuple[str, str]], rows: Lines
+) -> list[str]:
+    """What the first columns are called, if a data frame has a row for it below the header."""
+    if len(rows) < 2:
+        return []
+    cells = rows[0][1]
+    filled = [at for at, cell in enumerate(cells) if _has_value(cell)]
+    n = len(filled)
+    is_above_names = (
+        0 < n < len(names)
+        and filled == list(range(n))
+        and all(name in groups for name in names[n:])
+        and all(_has_value(cell) for cell in rows[1][1][:n])
+    )
+    index = [" ".join(str(cell).split()) for cell in cells[:n]]
+    has_words = len(NumberColumn.of(index).wrong) == n
+    is_usual = any(map(column_names.is_no_score, index))
+    # Without a usual name, the left upper cells must be those of a data frame
+    is_named = any(name in groups or not name for name in names[:n])
+    return index if is_above_names and has_words and (is_usual or is_named) else []
 
 
 def _check_names(names: Sequence[str], where: str, place: str) -> None:

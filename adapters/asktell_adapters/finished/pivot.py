@@ -41,6 +41,13 @@ def pivoted(frame: Frame) -> Frame:
         )
     ]
     evidence = Evidence(frame)
+    if not keys:
+        # Without a usual name: a column that has each metric once for each of its values
+        keys = [
+            name
+            for name in frame.columns
+            if name not in (metric, value) and evidence.is_distinct(name, metric)
+        ][:1]
     if (
         not keys
         or evidence.n_values(metric) < 2
@@ -49,6 +56,15 @@ def pivoted(frame: Frame) -> Frame:
     ):
         return frame
     names = [name for name in frame.columns if name not in (metric, value)]
+    # A threshold or a reason of each metric is no score of the evaluation
+    apart = [
+        name
+        for name in names
+        if plain[name] not in column_names.ERRORS | column_names.STATUSES
+        and not evidence.is_function(name, *keys)
+    ]
+    names = [name for name in names if name not in apart]
+    note = f"{frame.path.name}: columns that differ between metrics are left out: {', '.join(apart)}."
     rows: dict[tuple[str | None, ...], int] = {}
     columns: dict[str, list[Any]] = {name: [] for name in names}
     metrics = dict.fromkeys(str(cell).strip() for cell in frame.columns[metric])
@@ -72,6 +88,6 @@ def pivoted(frame: Frame) -> Frame:
         numbers,
         frame.place,
         {},
-        frame.notes,
+        (*frame.notes, note) if apart else frame.notes,
         frame.decimal_comma,
     )

@@ -1,10 +1,11 @@
 """The roles of a table's columns: from its cells and its structure first, and from names second."""
 
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from asktell import InvalidArgumentError
-from asktell.extend import nearest, short, some
+from asktell.extend import less_may_be_better, nearest, short, some
 from asktell_adapters.finished import column_names
 from asktell_adapters.finished.evidence import Evidence
 from asktell_adapters.finished.frame import as_id
@@ -16,6 +17,7 @@ from asktell_adapters.finished.wanted import Wanted
 # without a usual name may name candidates
 _COMPLETE = 0.9
 _MOST_CANDIDATES = 200
+_METRIC_WORDS = 3  # at most in the name of a metric. A longer text is an input
 _MANY = 5  # rows, of which rising numbers are no coincidence
 # Between the name of a candidate and that of a metric in the name of a column
 _SEPARATORS = (".", "/", ":", "|", " - ", " ", "_", "-")
@@ -79,8 +81,13 @@ def roles_of(evidence: Evidence, wanted: Wanted) -> Roles:
     )
     candidates, examples = _long(evidence, wanted, roles)
     if candidates:
+        if not wanted.candidate_columns:
+            _check_comparisons(evidence, wanted)
         return _with_metrics(evidence, wanted, roles, candidates, examples)
     examples = wanted.example_columns or _examples(evidence, ())
+    if not wanted.metrics and not wanted.example_columns:
+        _check_comparisons(evidence, wanted)
+        _check_rows(evidence, wanted, examples)
     if groups := _groups(evidence, wanted, roles, examples):
         return roles._replace(wide=tuple(groups), groups=groups, examples=examples)
     wide = _wide(evidence, wanted, roles, examples)
@@ -88,7 +95,7 @@ def roles_of(evidence: Evidence, wanted: Wanted) -> Roles:
         return roles._replace(wide=wide, examples=examples)
     apart: tuple[str, ...] = ()
     if not wanted.metrics and not wanted.example_columns:
-        _check_averages(evidence, wanted, examples)
+        _check_rows(evidence, wanted, examples, may_be_inputs=False)
         apart = _apart(evidence, examples)
         if apart and not examples:
             _checked(evidence, apart, ())
@@ -137,6 +144,8 @@ def _examples(evidence: Evidence, candidates: tuple[str, ...]) -> tuple[str, ...
     ]
     ordered = [name for _, name in [*usual, *inputs]] + labels + indexes
     if candidates:
+        # The prompts of a model are inputs
+        ordered += [name for name in names if column_names.is_input_id(name)]
         # Candidates meet on an example, which a number of the row does not permit.
         meeting = [name for name in ordered if evidence.is_fuller(name, candidates[0])]
         exact = [name for name in meeting if evidence.is_distinct(*candidates, name)]
@@ -236,12 +245,45 @@ def _checked(
 ) -> tuple[str, ...]:
     if not examples:
         names = [name for name in evidence.frame.columns if name not in candidates]
+        if shared := [
+            name for name in names if _may_be_shared(evidence, name, candidates)
+        ]:
+            raise UnclearResultsError(
+                f"{evidence.frame.path} has the candidates in the column {candidates[0]!r}, but no column that "
+                "certainly identifies the examples.",
+                [
+                    Reading(
+                        f"The column {name} identifies the example, and other rows of an example are repeats.",
+                        (
+                            "--candidate-column",
+                            ",".join(map(quoted, candidates)),
+                            "--example-column",
+                            quoted(name),
+                            "--repeats",
+                        ),
+                    )
+                    for name in shared
+                ],
+            )
         raise InvalidArgumentError(
             f"{evidence.frame.path} has the candidates in the column {candidates[0]!r}, but no column that identifies "
             "the examples. Candidates are compared on the same examples. Pass --example-column COLUMN. If the column "
-            f"has no candidates, pass --ignore {quoted(candidates[0])}. The other columns are {some(names)}."
+            f"has no candidates, pass --ignore {in_command(candidates[0])}. The other columns are {some(names)}."
         )
     return examples
+
+
+def _may_be_shared(evidence: Evidence, name: str, candidates: tuple[str, ...]) -> bool:
+    """Whether several candidates have a value of a column of texts, such as the name of a dataset."""
+    return (
+        evidence.is_text(name)
+        and evidence.n_filled(name) == evidence.n_rows
+        and evidence.n_values(name) > 1
+        and column_names.plain(name) not in column_names.RESPONSES
+        and not evidence.is_date(name)
+        and evidence.is_fuller(name, candidates[0])
+        and evidence.is_fuller(candidates[0], name)
+    )
 
 
 def _independent(
@@ -350,24 +392,95 @@ def _apart(evidence: Evidence, examples: tuple[str, ...]) -> tuple[str, ...]:
     return ()
 
 
-def _check_averages(
-    evidence: Evidence, wanted: Wanted, examples: tuple[str, ...]
+def _check_rows(
+    evidence: Evidence,
+    wanted: Wanted,
+    examples: tuple[str, ...],
+    may_be_inputs: bool = True,
 ) -> None:
-    """Check that a table has more than a row for each candidate.
+    """Check that the rows of a table are examples.
+
+    A column of prompts has the inputs of examples or, without `may_be_inputs`, the
+    candidates.
 
     Raises:
-        InvalidArgumentError: each row has another value in a column with a usual name for
-            candidates, and no other column identifies the example.
+        InvalidArgumentError: the rows are candidates, runs or metrics, so the numbers are
+            averages.
     """
+    columns = list(evidence.frame.columns)
+    names = wanted.candidates or wanted.compared
+    if not wanted.is_alone or _names_columns(names, columns):
+        return
+    for has, name in _other_rows(evidence, examples, may_be_inputs):
+        raise InvalidArgumentError(
+            f"{evidence.frame.path} has {has}, so the rows are averages, but a verdict needs the scores of each "
+            "example. Give a table with a row for each candidate and example. If the rows are examples, pass "
+            f"--example-column {in_command(name)}."
+        )
+
+
+def _other_rows(
+    evidence: Evidence, examples: tuple[str, ...], may_be_inputs: bool
+) -> Iterator[tuple[str, str]]:
+    """What a table has whose rows are no examples, and the column that identifies the rows."""
+    columns = list(evidence.frame.columns)
+
+    def each(kind: str, name: str) -> tuple[str, str]:
+        values = some(_values(evidence, name))
+        return f"one row for each {kind} (column {name!r}: {values})", name
+
+    has_runs = any(name.startswith("metrics.") for name in columns)
+    for name in columns:
+        is_run = has_runs and column_names.plain(name) == "run_id"
+        if is_run and evidence.is_distinct(name):
+            yield each("run", name)
     for name in _usual(evidence):
         is_id = not examples or name in examples
-        if wanted.is_alone and is_id and evidence.is_distinct(name):
-            raise InvalidArgumentError(
-                f"{evidence.frame.path} has one row for each value of the column {name!r}. If these are candidates, "
-                "the rows are averages, but a verdict needs the scores of each example. Give a table with a row "
-                f"for each candidate and example. If these are examples of one candidate, pass --example-column "
-                f"{quoted(name)}."
-            )
+        is_input = column_names.rank(name, column_names.INPUTS) is not None
+        if is_id and evidence.is_distinct(name) and not (is_input and may_be_inputs):
+            yield each("candidate", name)
+    for name in examples:
+        is_metric = column_names.plain(name) in column_names.METRICS
+        if is_metric or _are_metrics(_values(evidence, name)):
+            yield each("metric", name)
+        for column in filter(column_names.is_standard_error, columns):
+            yield f"standard errors in the column {column!r}", name
+
+
+def _are_metrics(cells: Sequence[str]) -> bool:
+    """Whether texts are metrics, of some of which more is better and of others less."""
+    n_less = sum(map(less_may_be_better, cells))
+    return 0 < n_less < len(cells) and all(
+        column_names.is_metric(cell) and len(column_names.words(cell)) <= _METRIC_WORDS
+        for cell in cells
+    )
+
+
+def _check_comparisons(evidence: Evidence, wanted: Wanted) -> None:
+    """Check that rows have scores rather than the better one of two responses.
+
+    Raises:
+        InvalidArgumentError: a column has the winner of two candidates, which are in other
+            columns.
+    """
+    columns = list(evidence.frame.columns)
+    # Numbers are the scores of two candidates
+    texts = {column_names.plain(name) for name in columns if evidence.is_text(name)}
+    pairs = {
+        stem
+        for stem in {text[:-1] for text in texts}
+        if {f"{stem}a", f"{stem}b"} <= texts
+        and column_names.rank(stem.rstrip("_"), column_names.CANDIDATES) is not None
+    }
+    winners = [n for n in columns if column_names.plain(n) in column_names.WINNERS]
+    is_chosen = wanted.goal or wanted.candidates or wanted.metrics
+    if is_chosen or not pairs or not winners:
+        return
+    raise InvalidArgumentError(
+        f"{evidence.frame.path} compares two responses in each row, with the better one in the column {winners[0]!r}. "
+        "A verdict needs a score for each candidate and example. Give a table with such scores. If another column has "
+        "scores, name it with --metrics COLUMN."
+    )
 
 
 def _with_metrics(
@@ -469,6 +582,7 @@ def _possible_scores(
         for name in evidence.frame.columns
         if name not in used
         and evidence.is_score(name)
+        and not evidence.is_difference(name)
         and column_names.plain(name) not in column_names.REPEATS
     ]
 
@@ -484,7 +598,7 @@ def _groups(
     if wanted.candidates or wanted.metrics or not wanted.is_alone:
         return {}
     scores = _possible_scores(evidence, roles, examples)
-    groups = evidence.frame.groups
+    groups = _candidates_first(evidence.frame.groups, scores)
     ways = [{name: groups[name] for name in scores if name in groups}] if groups else []
     for separator in _SEPARATORS:
         if all(separator in name for name in scores):
@@ -512,6 +626,20 @@ def _groups(
         ):
             return way
     return {}
+
+
+def _candidates_first(
+    groups: Mapping[str, tuple[str, str]], scores: Sequence[str]
+) -> Mapping[str, tuple[str, str]]:
+    """The candidate and the metric of each column. A pivot table has the metrics above the candidates."""
+    tops = {groups[name][0] for name in scores if name in groups}
+    parts = {groups[name][1] for name in scores if name in groups}
+    has_metrics_above = all(map(column_names.is_metric, tops)) and not any(
+        map(column_names.is_metric, parts)
+    )
+    if not has_metrics_above:
+        return groups
+    return {name: (part, top) for name, (top, part) in groups.items()}
 
 
 def _wide(
@@ -622,7 +750,7 @@ def _check_mixed(evidence: Evidence, columns: Sequence[str]) -> None:
         raise InvalidArgumentError(
             f"{evidence.frame.where(column.wrong[0])}: The column {name!r} must hold finite numbers, got "
             f"{short(cell)}. Write a number there, or leave the cell empty if it is unknown. If the column is no "
-            f"score, pass --ignore {quoted(name)}."
+            f"score, pass --ignore {in_command(name)}."
         )
 
 
@@ -651,14 +779,27 @@ def _check_percentages(evidence: Evidence, columns: Sequence[str]) -> None:
         )
 
 
+def shared_metric(names: Sequence[str]) -> str:
+    """The metric in the name of every candidate: "loss" in "loss_v1" and "loss_v2". Empty if there is none."""
+    if len(names) < 2:
+        return ""
+    shared = _shared_words(names)
+    first = dict.fromkeys(column_names.words(names[0]))
+    return "_".join(w for w in first if w in shared and column_names.is_metric(w))
+
+
+def _shared_words(names: Sequence[str]) -> set[str]:
+    return set(column_names.words(names[0])).intersection(
+        *(column_names.words(name) for name in names)
+    )
+
+
 def _without_metrics(name: str, names: Sequence[str]) -> str:
     """The part of a name that names a candidate. Empty if it names a metric.
 
     In "old score" and "new score", the word that both have is the metric.
     """
-    shared = set(column_names.words(names[0])).intersection(
-        *(column_names.words(candidate) for candidate in names)
-    )
+    shared = _shared_words(names)
     rest = [
         word
         for word in column_names.words(name)
@@ -681,3 +822,8 @@ def quoted(name: str) -> str:
     """A name for a flag that takes several, separated by commas."""
     escaped = name.replace('"', '""')
     return f'"{escaped}"' if "," in name or '"' in name else name
+
+
+def in_command(name: str) -> str:
+    """A name for a flag in a command that the user may copy."""
+    return shlex.quote(quoted(name))

@@ -20,7 +20,13 @@ from asktell_adapters.finished.number_column import (
     is_unknown,
 )
 from asktell_adapters.finished.pivot import pivoted
-from asktell_adapters.finished.roles import Roles, quoted, roles_of
+from asktell_adapters.finished.roles import (
+    Roles,
+    in_command,
+    quoted,
+    roles_of,
+    shared_metric,
+)
 from asktell_adapters.finished.score_columns import ScoreColumns
 from asktell_adapters.finished.scored_candidate import ScoredCandidate
 from asktell_adapters.finished.scores import BY_POSITION, ONE_FILE, Scores
@@ -29,7 +35,7 @@ from asktell_adapters.finished.unclear_results_error import Reading
 from asktell_adapters.finished.wanted import Wanted
 
 SCORE = "score"
-"""The metric of a table that has a column per candidate, and so no name for it."""
+"""The metric of a table that has a column per candidate, if the name of these columns has none."""
 
 _OF_ASKTELL = {"trial", "prompt", "example", "example_id"}
 _METRIC = "metric "  # before the name of a metric that is also the name of a column
@@ -71,7 +77,7 @@ class TableReader:
         frame = pivoted(_of_asktell(frame))
         evidence = Evidence(frame)
         roles = roles_of(evidence, wanted)
-        frame = _with_ids(frame, roles)
+        frame = _with_ids(_without_totals(evidence, roles), roles)
         if frame is not evidence.frame:
             evidence = Evidence(frame)
             roles = roles_of(evidence, wanted)
@@ -108,12 +114,61 @@ def _without_summaries(frame: Frame) -> Frame:
         first = next((str(cell) for cell in cells if not is_unknown(cell)), "")
         if first.strip(" :").lower() in column_names.SUMMARIES:
             rows.add(at)
-    if not rows or len(rows) == n:
+    return _without_rows(frame, rows)
+
+
+def _without_rows(frame: Frame, rows: set[int]) -> Frame:
+    """Leave out rows that summarize others."""
+    if not rows or len(rows) == len(frame.numbers):
         return frame
     words = ", ".join(f"{frame.place} {frame.numbers[at]}" for at in sorted(rows))
     return frame.without(
         rows, f"{frame.path.name}: rows that summarize others are left out: {words}."
     )
+
+
+def _without_totals(evidence: Evidence, roles: Roles) -> Frame:
+    """Leave out totals of candidates: the id is a word such as "Total", and the scores follow from the other rows.
+
+    An example may be called "sum", so the word is not enough. The place of the row does
+    not matter.
+    """
+    frame = evidence.frame
+    totals = {
+        at: str(cell).strip(" :").lower()
+        for name in roles.examples
+        for at, cell in enumerate(frame.columns[name])
+        if str(cell).strip(" :").lower() in column_names.SUMMARIES
+    }
+    if not totals:
+        return frame
+    others: dict[tuple[str | None, ...], list[int]] = {}
+    of = [
+        tuple(as_id(frame.columns[name][at]) for name in roles.candidates)
+        for at in range(len(frame.numbers))
+    ]
+    for at, candidate in enumerate(of):
+        if at not in totals:
+            others.setdefault(candidate, []).append(at)
+    columns = [evidence.numbers(name).numbers for name in (*roles.wide, *roles.metrics)]
+    examples = {
+        word
+        for at, word in totals.items()
+        if not any(_summarizes(each, at, others.get(of[at], [])) for each in columns)
+    }
+    return _without_rows(
+        frame, {at for at, word in totals.items() if word not in examples}
+    )
+
+
+def _summarizes(numbers: Floats, at: int, others: Sequence[int]) -> bool:
+    """Whether a number is the mean, the sum or the median of others, which may have been rounded."""
+    known = numbers[list(others)]
+    known = known[np.isfinite(known)]
+    if len(known) < 2:
+        return False
+    of_all = np.array([known.mean(), known.sum(), np.median(known)])
+    return bool(np.isclose(numbers[at], of_all, rtol=0.01, atol=1e-9).any())
 
 
 def _with_ids(frame: Frame, roles: Roles) -> Frame:
@@ -243,7 +298,7 @@ def _numbers(evidence: Evidence, name: str, status: str | None) -> Floats:
         raise InvalidArgumentError(
             f"{frame.where(column.wrong[0])}: The column {name!r} must hold finite numbers, got {short(cell)}. Write a "
             f"number there, or leave the cell empty if it is unknown. If the column is no score, pass --ignore "
-            f"{quoted(name)}."
+            f"{in_command(name)}."
         )
     at = column.notations.get(PLAIN)
     if at is not None and PERCENT in column.notations and abs(column.numbers[at]) > 1.0:
@@ -274,7 +329,9 @@ def _of_columns(
     wanted: Wanted,
 ) -> Iterator[ScoredCandidate]:
     """The candidates of a wide table, which has a column of scores for each."""
-    metric = wanted.goal[0] if len(wanted.goal) == 1 else SCORE
+    metric = (
+        wanted.goal[0] if len(wanted.goal) == 1 else shared_metric(roles.wide) or SCORE
+    )
     if roles.groups:
         for candidate in dict.fromkeys(name for name, _ in roles.groups.values()):
             scores = {

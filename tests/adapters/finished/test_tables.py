@@ -161,6 +161,21 @@ def test_a_column_for_each_candidate_and_metric() -> None:
     assert scores.metrics == ["acc", "cost"]
 
 
+@pytest.mark.parametrize(
+    ("header", "metric"),
+    [
+        ("id,loss_v1,loss_v2", "loss"),
+        ("id,old latency (ms),new latency (ms)", "latency_ms"),
+        ("id,old_score,new_score", "score"),
+        ("id,old,new", "score"),
+    ],
+)
+def test_the_metric_in_the_names_of_all_candidates(header: str, metric: str) -> None:
+    # With the metric "score", a larger loss would win
+    scores = read(wide(header, IDS, HALF, ONES))
+    assert (list(scores.by_name), scores.metrics) == (header.split(",")[1:], [metric])
+
+
 def test_columns_in_percent_and_without_it() -> None:
     text = wide("id,old,new", IDS, range(50, 50 + N), [f"{i}%" for i in range(60, 68)])
     with pytest.raises(InvalidArgumentError, match=r"line 2: .*'old'.*'50'.*'60%'"):
@@ -183,6 +198,19 @@ def test_rows_that_are_no_examples() -> None:
     scores = read(wide("id,old,new", [*IDS, ""], [*HALF, 0.5], [*ONES, 1]))
     assert len(scores.examples) == N
     assert "1 of 9 rows have no id (column id)" in scores.notes[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_totals_among_the_rows_of_candidates(seed: int) -> None:
+    ids = [*range(N), "sum", "Total"]
+    rows = [(m, i, n) for m in "ab" for i, n in zip(ids, [*HALF, 0, 4], strict=True)]
+    random.Random(seed).shuffle(rows)
+    scores = read(table("model,id,correct", *rows))
+    # An example may have such a name, too
+    assert "sum" in scores.examples
+    assert "Total" not in scores.examples
+    assert len(scores.examples) == N + 1
+    assert "rows that summarize others" in scores.notes[0]
 
 
 # One row for each evaluation
@@ -237,6 +265,75 @@ def test_averages_are_refused() -> None:
         read(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "column"),
+    [
+        (table("Model,ARC,HellaSwag", ("a", 60, 80), ("b", 50, 70), ("c", 55, 82)), "Model"),
+        (table("Model,Average,ARC,Size", ("a", 70, 60, 7), ("b", 60, 50, 13), ("c", 68, 55, 70)), "Model"),
+        (table(",win_rate,standard_error", ("a", 95.3, 0.7), ("b", 88.4, 1.1), ("c", 86, 1)), "'(unnamed 1)'"),
+        (table("metric,old,new", ("accuracy", 0.7, 0.8), ("f1", 0.6, 0.7), ("kappa", 0.6, 0.5)), "metric"),
+        (table(",old,new", ("accuracy", 0.7, 0.8), ("latency_s", 1, 2), ("cost_usd", 1, 3)), "'(unnamed 1)'"),
+        (table("run_id,metrics.rmse,params.alpha", ("a", 0.8, 0.1), ("b", 0.7, 0.2), ("c", 0.6, 1)), "run_id"),
+    ],
+)  # fmt: skip
+def test_rows_of_candidates_and_metrics_are_no_examples(text: str, column: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="the rows are averages") as e:
+        read(text)
+    assert str(e.value).endswith(f"pass --example-column {column}.")
+
+
+def test_columns_that_may_be_named_as_examples() -> None:
+    text = wide("Model,old,new", IDS, HALF, ONES)
+    assert list(read(text, candidates=("old", "new")).by_name) == ["old", "new"]
+    assert list(read(text, example_columns=("Model",)).by_name) == ["old", "new"]
+    text = wide("prompt,old,new", IDS, HALF, ONES)
+    assert read(text).of_examples == "column prompt"
+
+
+def test_settings_and_standard_errors_are_no_metrics() -> None:
+    header = "model,task,acc,acc_stderr,params.alpha,learning_rate"
+    scores = read(long(header, model, example, score, 0.1, lambda k, i: i, 0.01))
+    assert scores.metrics == ["acc"]
+    assert scores.left_out == ["acc_stderr", "params.alpha", "learning_rate"]
+
+
+def test_comparisons_are_no_scores() -> None:
+    rows = [(i, "a", "b", "model_a", 1686.1 + i) for i in range(N)]
+    text = table("question_id,model_a,model_b,winner,seconds", *rows)
+    with pytest.raises(InvalidArgumentError, match="better one in the column 'winner'"):
+        read(text)
+    assert read(text, metrics=("seconds",)).metrics == ["seconds"]
+    text = wide("id,model_a,model_b,winner", IDS, HALF, ONES, ["model_b"] * N)
+    assert list(read(text).by_name) == ["model_a", "model_b"]
+
+
+def test_differences_are_no_candidates() -> None:
+    change = [0.5 * i for i in range(N)]
+    new = [a + b for a, b in zip(HALF, change, strict=True)]
+    for name in ("diff", "Differenz", "Δ"):
+        scores = read(wide(f"id,old,new,{name}", IDS, HALF, new, change))
+        assert (list(scores.by_name), scores.left_out) == (["old", "new"], [name])
+    # A candidate may have such a name
+    scores = read(wide("id,alpha,beta,delta", IDS, HALF, new, ONES))
+    assert list(scores.by_name) == ["alpha", "beta", "delta"]
+
+
+def test_the_prompts_of_a_model_are_examples() -> None:
+    header = "prompt_id,category,model,score"
+    scores = read(long(header, example, lambda k, i: "xy"[i % 2], model, score))
+    assert scores.of_examples == "column prompt_id"
+    assert len(scores.examples) == N
+
+
+def test_columns_that_may_identify_examples_are_asked() -> None:
+    rows = [(m, d, s, s) for m in "ab" for d in ("cora", "pubmed") for s in range(3)]
+    text = table("method,dataset,seed,acc", *rows)
+    with pytest.raises(UnclearResultsError, match="--example-column dataset --repeats"):
+        read(text)
+    scores = read(text, example_columns=("dataset",), repeats=True)
+    assert scores.examples == ["cora", "pubmed"]
+
+
 def test_repeats() -> None:
     rows = [(m, i, r, (i + r) % 2) for m in "ab" for i in range(N) for r in range(3)]
     scores = read(table("model,id,run,score", *rows))
@@ -263,6 +360,19 @@ def test_a_row_for_each_score() -> None:
     rows = [(m, i, k, 1) for m in "ab" for i in range(N) for k in ("acc", "f1")]
     scores = read(table("model,id,metric,value", *rows))
     assert (scores.metrics, len(scores.examples)) == (["acc", "f1"], N)
+
+
+def test_a_row_for_each_score_with_a_threshold() -> None:
+    rows = [(f"t {i}", m, i % 2, 0.5, m) for i in range(N) for m in ("clear", "kind")]
+    text = table("{},metric_name,score,threshold,reason", *rows)
+    for name in ("test_case", "ticket"):
+        scores = read(text.format(name))
+        assert scores.metrics == ["clear", "kind"]
+        assert len(scores.examples) == N
+        assert scores.left_out == ["threshold"]
+        assert scores.notes == (
+            "r.csv: columns that differ between metrics are left out: reason.",
+        )
 
 
 def test_only_metrics_of_the_goal_must_be_numbers() -> None:
@@ -429,6 +539,20 @@ def test_a_header_of_two_rows_that_repeats_the_names_of_candidates() -> None:
     scores = read(",old,old,new,new\nid,acc,cost,acc,cost\nq0,1,2,1,2\nq1,0,2,1,3\n")
     assert means(scores, "acc") == {"old": 0.5, "new": 1.0}
     assert scores.of_examples == "column id"
+
+
+@pytest.mark.parametrize("corner", ["metric,{}\nmodel,{}\nid,,,,\n", ",{}\n,{}\nid,,,,\n"])  # fmt: skip
+def test_a_pivot_table_has_metrics_above_candidates(corner: str) -> None:
+    header = corner.format("acc,acc,latency,latency", "old,new,old,new")
+    scores = read(f"{header}q0,1,1,2,4\nq1,0,1,2,6\n")
+    assert means(scores, "acc") == {"old": 0.5, "new": 1.0}
+    assert means(scores, "latency") == {"old": 2.0, "new": 5.0}
+    assert (scores.of_examples, scores.examples) == ("column id", ["q0", "q1"])
+
+
+def test_names_of_columns_with_line_breaks() -> None:
+    scores = read('id,"old\n(5-shot)","new\n(5-shot)"\nq0,0,1\nq1,1,1\n')
+    assert list(scores.by_name) == ["old (5-shot)", "new (5-shot)"]
 
 
 def test_settings_make_other_candidates() -> None:
