@@ -14,7 +14,7 @@ from asktell import ConfigError, Selector, Study
 from asktell.extend import aligned, describe_spending, in_words, needs_extra
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import note, show
-from asktell_adapters.cli.process import signals
+from asktell_adapters.cli.process import Terminated, signals
 from asktell_adapters.cli.work import check_same
 from asktell_adapters.config import Config, load_config
 from asktell_adapters.config.label import check_study
@@ -46,14 +46,19 @@ def label(arguments: argparse.Namespace) -> int:
                     target=webbrowser.open, args=(page,), daemon=True
                 ).start()
 
-        with signals(), contextlib.suppress(KeyboardInterrupt):
-            serve_labels(
-                {name: labeling},
-                str(folder.study_file),
-                host=arguments.host,
-                port=arguments.port,
-                ready=ready,
-            )
+        try:
+            with signals():
+                serve_labels(
+                    {name: labeling},
+                    str(folder.study_file),
+                    host=arguments.host,
+                    port=arguments.port,
+                    ready=ready,
+                )
+        except Terminated:
+            raise
+        except KeyboardInterrupt:
+            pass  # Ctrl-C is how the page is ended
     with folder.open_study() as study:
         folder.write(study, config.dataset)
         show(

@@ -58,10 +58,10 @@ def _run(arguments: argparse.Namespace) -> int:
         )
         end_output()
         return code
-    except KeyboardInterrupt:
-        return _INTERRUPTED
     except Terminated:
         return _TERMINATED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
     except BaseException as error:
         if not is_gate and (arguments.debug or not isinstance(error, Exception)):
             raise

@@ -20,11 +20,12 @@ _ENDING = tuple(
 )
 
 
-class Terminated(SystemExit):
+class Terminated(KeyboardInterrupt):
     """SIGTERM was received.
 
-    It is a SystemExit, because an event loop would only log any other exception of its
-    callbacks, and the run would go on.
+    It is a KeyboardInterrupt, because an event loop would only log most other
+    exceptions of its callbacks, and the run would go on. A SystemExit may also be the
+    failure of a metric or a loader.
     """
 
 

@@ -20,7 +20,7 @@ from asktell.extend import besides_definition, changes, describe_spending
 from asktell_adapters.cli.folder import RunFolder
 from asktell_adapters.cli.output import note, say_braces, show, show_json
 from asktell_adapters.cli.places import AnyStudy, create_study, open_study, say_cached
-from asktell_adapters.cli.process import Terminated, logging_to_stderr, signals
+from asktell_adapters.cli.process import logging_to_stderr, signals
 from asktell_adapters.config import (
     Config,
     changed_rows,
@@ -44,6 +44,7 @@ _MAIN = "main"
 """The worker that holds the folder. It has a fixed name, so that it resumes its own trials after a kill."""
 
 
+@signals()
 def run_config(
     config: Config, arguments: argparse.Namespace, estimate: int | None = None
 ) -> None:
@@ -222,7 +223,7 @@ def _work(
         note(
             "[tracker] is not used, because a study at a URL may have several workers. Call the tracker in Python."
         )
-    with signals(), logging_to_stderr(), tracker or contextlib.nullcontext():
+    with logging_to_stderr(), tracker or contextlib.nullcontext():
         try:
             drive: Callable[..., Ending] = asktell.run
             if (how := config.improving) is not None:
@@ -249,7 +250,7 @@ def _work(
             raise EvaluatorError(
                 str(error).replace("max_failures_in_a_row=None", "--keep-going")
             ) from error
-        except (KeyboardInterrupt, Terminated):
+        except KeyboardInterrupt:  # or SIGTERM
             paid = (
                 f" Cost so far: {study.spent_cost:.4g}."
                 if study.spent_cost or config.is_priced

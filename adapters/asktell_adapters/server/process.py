@@ -165,8 +165,9 @@ def _run(
             ready(f"http://{f'[{name}]' if ':' in name else name}:{bound_port}")
             _run_loop(server, listener)
         except BaseException as ending:
-            # SIGTERM or Ctrl-C, which uvicorn raises again when it is done
-            _end_if_stuck(before, 130 if isinstance(ending, KeyboardInterrupt) else 143)
+            # SIGTERM or Ctrl-C, which uvicorn raises again when it is done. The command
+            # line has a subclass of KeyboardInterrupt for SIGTERM.
+            _end_if_stuck(before, 130 if type(ending) is KeyboardInterrupt else 143)
             raise
         finally:
             # A check of the storage may hang, so do not wait for it forever.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from asktell_adapters.cli import process
+from tests.adapters.cli.test_cli import Project
 
 # SIGUSR2 plays Ctrl-Break, which Linux lacks.
 RUN = """
@@ -104,3 +105,34 @@ def test_an_exit_code_counts_only_if_its_end_was_reached(
 
     monkeypatch.setattr(process.subprocess, "Popen", start)
     assert process.confirmed([], lambda: 99) == expected
+
+
+IN_A_FILE = """
+import os, signal, sys
+from asktell._util import files
+from asktell_adapters.cli.folder import RunFolder
+from asktell_adapters.cli.main import main
+
+def replace(name, path):
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.replace(name, path)
+
+write = RunFolder.write
+def written(*args):
+    files._replace = replace
+    write(*args)
+
+RunFolder.write = written
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_sigterm_while_the_result_is_written_leaves_no_part_of_a_file(
+    project: Project,
+) -> None:
+    command = [sys.executable, "-c", IN_A_FILE, "run", str(project.config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 143, done.stderr
+    assert not [path for path in project.folder.path.iterdir() if path.name[0] == "."]
+    project.run()
+    assert len(project.paid) == 24
