@@ -26,12 +26,12 @@ from tests.plays import play
 LESS = [
     "cost", "cost_usd", "price", "latency", "latency_ms", "p95Latency", "seconds", "duration", "error", "errorRate",
     "loss", "val_loss", "brier", "brier_score", "WER", "cer", "ter", "perplexity", "toxicity", "toxicity_score",
-    "hallucination-rate", "fees", "logloss", "mean delay",
+    "hallucination-rate", "fees", "logloss", "mean delay", "rank", "hallucinated", "is_toxic", "failed_tests",
 ]  # fmt: skip
 MORE = [
     "accuracy", "error_free", "lossless", "low_cost_score", "cost_efficiency", "latency_score", "neg_log_loss",
     "neg_mean_squared_error", "error_detection", "cost_savings", "costly", "timeliness", "token_f1", "tool_call",
-    "f1_error", "steps_completed", "score", "no_errors",
+    "f1_error", "steps_completed", "score", "no_errors", "mean_reciprocal_rank", "non_toxic", "rank_correlation",
 ]  # fmt: skip
 
 

@@ -16,9 +16,11 @@ _FAULTS = """
 error errors err loss losses logloss nll perplexity perplexities ppl entropy distance
 distances divergence regret brier ece mse rmse mae mape msle rmsle
 wer cer ter eer fpr fnr
-toxicity harm harms harmfulness bias risk risks hallucination hallucinations
-violation violations penalty penalties failure failures mistake mistakes defects bugs
-timeouts crashes
+toxicity toxic harm harms harmful harmfulness unsafe offensive bias biased risk risks
+hallucination hallucinations hallucinated violation violations violated leak leaks leaked
+leakage penalty penalties failure failures failed mistake mistakes wrong incorrect defects
+bugs timeouts crashes crashed
+rank ranks ranking
 """
 
 
@@ -30,6 +32,7 @@ LESS_IS_BETTER = frozenset((_RESOURCES + _FAULTS).split())
 _REVERSE = """
 free no non not without low lower neg negative negated inverse inv minus anti
 efficiency efficient effectiveness savings saving saved reduction improvement
+reciprocal correlation spearman
 accuracy correct correctness precision recall f1 success pass passed quality
 reward utility satisfaction detection detected avoidance avoided resistance
 robustness tolerance recovery handling correction corrected compliance completed

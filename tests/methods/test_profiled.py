@@ -241,7 +241,7 @@ def test_profiles_that_do_not_fit_are_refused(profile: ExampleProfile) -> None:
     for arguments, words in (
         ({"examples": 40}, "ids"),
         ({"examples": ["a", "b"]}, "has none of the examples"),
-        ({"examples": IDS, "goal": BestFeasible("wrong")}, "metrics"),
+        ({"examples": IDS, "goal": BestFeasible("other")}, "metrics"),
         ({"examples": IDS, "profile": profile.to_json()}, "ExampleProfile"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):

@@ -43,10 +43,11 @@ REPEATS = frozenset(_REPEATS.split())
 
 _SUMMARIES = """
 average avg mean total sum overall all median summary macro micro std итого среднее gesamt
-mittelwert durchschnitt summe moyenne media promedio 平均 合计 合計
+aggregate aggregated mittelwert durchschnitt summe moyenne media promedio 平均 合计 合計
 """
-SUMMARIES = frozenset(_SUMMARIES.split())
-"""First cells of rows that summarize the rows above them."""
+_OF_SUMMARIES = frozenset(_SUMMARIES.split())
+_LONGEST_SUMMARY = 30  # characters
+_KINDS_OF_SUMMARIES = frozenset(("grand", "weighted", "row", "column"))
 
 SETTINGS = frozenset(
     ("temperature", "top_p", "top_k", "max_tokens", "reasoning_effort")
@@ -175,6 +176,16 @@ def words(name: str) -> list[str]:
     """The words of a column's name in lower case: "outputTokens.p95" has output, tokens and p95."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return [word.lower() for word in re.findall(r"[^\W_]+", spaced)]
+
+
+def is_summary(cell: object) -> bool:
+    """Whether a cell is the title of a row that summarizes others, such as "Total" or "weighted avg"."""
+    text = str(cell)
+    if text[-1:].isdigit() or len(text) > _LONGEST_SUMMARY:
+        return False  # most ids, and a large table has millions of them
+    parts = set(words(text))
+    title = parts - _KINDS_OF_SUMMARIES
+    return bool(title) and title <= _OF_SUMMARIES
 
 
 def is_metric(name: str) -> bool:

@@ -143,9 +143,9 @@ def _examples(evidence: Evidence, candidates: tuple[str, ...]) -> tuple[str, ...
         and not column_names.is_no_score(name)
     ]
     ordered = [name for _, name in [*usual, *inputs]] + labels + indexes
+    # The prompts of a model are inputs
+    ordered += [name for name in names if column_names.is_input_id(name)]
     if candidates:
-        # The prompts of a model are inputs
-        ordered += [name for name in names if column_names.is_input_id(name)]
         # Candidates meet on an example, which a number of the row does not permit.
         meeting = [name for name in ordered if evidence.is_fuller(name, candidates[0])]
         exact = [name for name in meeting if evidence.is_distinct(*candidates, name)]
@@ -436,7 +436,8 @@ def _other_rows(
             yield each("run", name)
     for name in _usual(evidence):
         is_id = not examples or name in examples
-        is_input = column_names.rank(name, column_names.INPUTS) is not None
+        rank = column_names.rank(name, column_names.INPUTS)
+        is_input = rank is not None or column_names.is_input_id(name)
         if is_id and evidence.is_distinct(name) and not (is_input and may_be_inputs):
             yield each("candidate", name)
     for name in examples:

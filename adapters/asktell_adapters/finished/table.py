@@ -112,7 +112,7 @@ def _without_summaries(frame: Frame) -> Frame:
     for at in range(max(0, n - _LAST), n):
         cells = (cells[at] for cells in frame.columns.values())
         first = next((str(cell) for cell in cells if not is_unknown(cell)), "")
-        if first.strip(" :").lower() in column_names.SUMMARIES:
+        if column_names.is_summary(first):
             rows.add(at)
     return _without_rows(frame, rows)
 
@@ -138,7 +138,7 @@ def _without_totals(evidence: Evidence, roles: Roles) -> Frame:
         at: str(cell).strip(" :").lower()
         for name in roles.examples
         for at, cell in enumerate(frame.columns[name])
-        if str(cell).strip(" :").lower() in column_names.SUMMARIES
+        if column_names.is_summary(cell)
     }
     if not totals:
         return frame

@@ -213,6 +213,17 @@ def test_totals_among_the_rows_of_candidates(seed: int) -> None:
     assert "rows that summarize others" in scores.notes[0]
 
 
+@pytest.mark.parametrize("title", ["Total", "macro avg", "Weighted average:", "Grand total"])  # fmt: skip
+def test_titles_of_rows_that_summarize(title: str) -> None:
+    scores = read(wide("id,old,new", [*IDS, title], [*HALF, 0.5], [*ONES, 1]))
+    assert len(scores.examples) == N
+
+
+def test_ids_of_prompts_beside_columns_of_candidates() -> None:
+    scores = read(wide("prompt_id,rank_old,rank_new", IDS, HALF, ONES))
+    assert (scores.of_examples, scores.metrics) == ("column prompt_id", ["rank"])
+
+
 # One row for each evaluation
 
 

@@ -233,8 +233,8 @@ def test_demos_are_bootstrapped_as_for_miprov2() -> None:
     assert 2 <= len(compiled.asktell_result.prompts) <= 4
     # The mean of what was recorded: every answer of the scripted LM is right.
     assert compiled.asktell_result.selected[0].estimate["right"] == 1
-    optimizer.goal = asktell.BestFeasible("wrong")
-    with pytest.raises(InvalidArgumentError, match=r"'wrong'.*metric.*right"):
+    optimizer.goal = asktell.BestFeasible("other")
+    with pytest.raises(InvalidArgumentError, match=r"'other'.*metric.*right"):
         optimizer._success(TRAINSET[0], dspy.Prediction(answer="0"))
 
 
