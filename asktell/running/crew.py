@@ -5,6 +5,7 @@ this thread, by an executor, or as a task of an event loop) and in how the loop 
 """
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 from collections import deque
@@ -26,7 +27,13 @@ from asktell.problem.trials import Trial
 from asktell.problem.words import in_words
 from asktell.running.board import Board
 from asktell.running.evaluator import Calling, attempt, attempt_async, is_failure
-from asktell.running.processes import can_renew, in_process, n_processes, renewed
+from asktell.running.processes import (
+    can_renew,
+    in_process,
+    n_processes,
+    postponed_signals,
+    renewed,
+)
 
 Running: TypeAlias = "Future[Any] | asyncio.Task[Any]"
 """An evaluation in progress."""
@@ -173,7 +180,10 @@ class Crew:
         # The first call of a pool of processes forks these, which a new thread must not do
         may_fork = not self._has_started and not in_threads
         if self._executor is None or not is_main or may_fork:
-            self._submit(groups[:1], wake)
+            is_pool = isinstance(self._executor, ProcessPoolExecutor)
+            starts = is_pool and is_main and may_fork
+            with postponed_signals() if starts else contextlib.nullcontext():
+                self._submit(groups[:1], wake)
             groups = groups[1:]
         if groups and (self._executor is None or not is_main):
             self._submit(groups, wake)

@@ -1,9 +1,13 @@
 """Process pools: what can return from their processes, and a new pool in the place of a broken one."""
 
+import contextlib
+import inspect
 import os
 import pickle
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from types import FrameType
 from typing import Any
 
 from asktell.errors import EvaluatorError
@@ -57,6 +61,36 @@ def _sendable(error: BaseException) -> EvaluatorError:
         if value is not None and _why_not_sent(value) is None:
             setattr(sendable, name, value)
     return sendable
+
+
+@contextlib.contextmanager
+def postponed_signals() -> Iterator[None]:
+    """Call the handlers of signals only at the end of a `with` block. Use it in the main thread.
+
+    A pool whose start is interrupted leaves processes that nobody ends, and for which
+    the interpreter waits forever when it exits.
+    """
+    owner, received = os.getpid(), list[int]()
+    handlers: dict[int, Callable[[int, FrameType | None], Any]] = {}
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == owner:
+            received.append(number)
+        else:  # in a process that was forked in the block
+            handlers[number](number, frame)
+
+    for each in signal.valid_signals():
+        if callable(handler := signal.getsignal(each)):
+            handlers[int(each)] = handler
+    try:
+        for number in handlers:
+            signal.signal(number, note)
+        yield
+    finally:
+        for number in handlers:
+            signal.signal(number, handlers[number])
+        for number in received:
+            handlers[number](number, inspect.currentframe())
 
 
 def n_processes(executor: Executor) -> int | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import multiprocessing
 import os
 import signal
 import sys
@@ -536,3 +537,30 @@ async def test_a_time_limit_of_anyio_loses_no_evaluation(way: str) -> None:
     assert scope.cancelled_caught
     play.struck_at = play.calls
     check(play, selector)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.usefixtures("exits_on_sigterm")
+def test_a_signal_while_processes_start_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fork = multiprocessing.get_context("fork")
+    start, before = fork.Process.start, set(multiprocessing.active_children())
+
+    def interrupted(process: Any) -> None:
+        start(process)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+    monkeypatch.setattr(fork.Process, "start", interrupted)
+    monkeypatch.setenv("ASKTELL_TEST_CALLS", str(tmp_path))
+    selector = new()
+    try:
+        with ProcessPoolExecutor(2, fork) as pool, pytest.raises(SystemExit):
+            asktell.run(selector, evaluate_in_process, pool, progress=False)
+        left = set(multiprocessing.active_children()) - before
+    finally:
+        for process in set(multiprocessing.active_children()) - before:
+            process.kill()
+    assert not left
+    assert (selector.spent, selector.pending) == (len(list(tmp_path.iterdir())), [])
