@@ -412,10 +412,12 @@ def _check_rows(
     if not wanted.is_alone or _names_columns(names, columns):
         return
     for has, name in _other_rows(evidence, examples, may_be_inputs):
+        is_candidate = name in _usual(evidence)
+        swap = " If the columns are examples, swap rows and columns." * is_candidate
         raise InvalidArgumentError(
-            f"{evidence.frame.path} has {has}, so the rows are averages, but a verdict needs the scores of each "
-            "example. Give a table with a row for each candidate and example. If the rows are examples, pass "
-            f"--example-column {in_command(name)}."
+            f"{evidence.frame.path} has {has}. If the rows are averages, no verdict is possible, because it needs the "
+            f"scores of each example. Give a table with a row for each candidate and example.{swap} If the rows are "
+            f"examples, pass --example-column {in_command(name)}."
         )
 
 

@@ -291,6 +291,8 @@ def test_rows_of_candidates_and_metrics_are_no_examples(text: str, column: str) 
     with pytest.raises(InvalidArgumentError, match="the rows are averages") as e:
         read(text)
     assert str(e.value).endswith(f"pass --example-column {column}.")
+    # Each column may be a question
+    assert ("swap rows and columns" in str(e.value)) == (column == "Model")
 
 
 def test_columns_that_may_be_named_as_examples() -> None:
