@@ -71,11 +71,12 @@ def confirmed(words: Sequence[str], run: Callable[[], int]) -> int:
         is_safe = [] if sys.path[:1] in ([""], [os.getcwd()]) else ["-P"]
         command = [sys.executable, *is_safe, "-m", "asktell_adapters.cli.main", *words]
         with (
+            _passing_on() as pass_on_to,
             subprocess.Popen(
                 command, env={**os.environ, _CODE_FILE: str(file)}
             ) as process,
-            _passing_on_to(process),
         ):
+            pass_on_to(process)
             code = process.wait()
         if file.is_file():
             return int(file.read_text(encoding="ascii"))
@@ -87,25 +88,38 @@ def confirmed(words: Sequence[str], run: Callable[[], int]) -> int:
 
 
 @contextlib.contextmanager
-def _passing_on_to(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Pass signals that would end this process on to the other process, which saves everything and ends."""
+def _passing_on() -> Iterator[Callable[["subprocess.Popen[bytes]"], None]]:
+    """Pass signals that would end this process on to another process, which saves everything and ends.
+
+    Yields a function to name that process. Signals that came earlier are passed on then.
+    """
+    processes: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, frame: FrameType | None) -> None:
         # Ctrl-C
         reaches_both = (
             number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()
         )
-        if not reaches_both:
+        if not processes:
+            early.append(number)
+        elif not reaches_both:
+            processes[0].send_signal(number)
+
+    def pass_on_to(process: "subprocess.Popen[bytes]") -> None:
+        processes.append(process)
+        for number in early:
+            # Ctrl-C, too: the process may have been started after it
             process.send_signal(number)
 
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield pass_on_to
         return
     before = [
         (ending, signal.signal(ending, pass_on)) for ending in (*_ENDING, signal.SIGINT)
     ]
     try:
-        yield
+        yield pass_on_to
     finally:
         for ending, handler in before:
             signal.signal(ending, handler)

@@ -1,5 +1,6 @@
 """Signals that end a run, on systems that have others."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -136,3 +137,31 @@ def test_sigterm_while_the_result_is_written_leaves_no_part_of_a_file(
     assert not [path for path in project.folder.path.iterdir() if path.name[0] == "."]
     project.run()
     assert len(project.paid) == 24
+
+
+EARLY = """
+import os, signal, subprocess, sys, tempfile, time
+from asktell_adapters.cli import process
+
+class Popen(subprocess.Popen):
+    def __init__(self, command, **options):
+        super().__init__([sys.executable, "-c", "import time; time.sleep(30)"], **options)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.01)
+
+subprocess.Popen = Popen
+sys.exit(process.confirmed([], lambda: 0))
+"""
+
+
+def test_a_signal_while_the_second_process_starts_ends_both(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode == 2
+    assert "exit code -15" in done.stderr
+    assert not list(tmp_path.iterdir())
