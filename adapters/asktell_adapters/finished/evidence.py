@@ -154,8 +154,8 @@ class Evidence:
             for other in self.frame.columns
             if other != name and self.is_score(other)
         ]
-        known = numbers[np.isfinite(numbers)]
-        tolerance = 0.02 * float(np.abs(known).max(initial=0.0)) + 1e-9
+        finite = numbers[np.isfinite(numbers)]
+        tolerance = 0.02 * float(np.abs(finite).max(initial=0.0)) + 1e-9
         return any(
             np.allclose(numbers, new - old, rtol=0.0, atol=tolerance, equal_nan=True)
             for new, old in itertools.permutations(others, 2)

@@ -154,7 +154,9 @@ def _without_totals(evidence: Evidence, roles: Roles) -> Frame:
     examples = {
         word
         for at, word in totals.items()
-        if not any(_summarizes(each, at, others.get(of[at], [])) for each in columns)
+        if not any(
+            _summarizes(numbers, at, others.get(of[at], [])) for numbers in columns
+        )
     }
     return _without_rows(
         frame, {at for at, word in totals.items() if word not in examples}
@@ -163,11 +165,11 @@ def _without_totals(evidence: Evidence, roles: Roles) -> Frame:
 
 def _summarizes(numbers: Floats, at: int, others: Sequence[int]) -> bool:
     """Whether a number is the mean, the sum or the median of others, which may have been rounded."""
-    known = numbers[list(others)]
-    known = known[np.isfinite(known)]
-    if len(known) < 2:
+    finite = numbers[list(others)]
+    finite = finite[np.isfinite(finite)]
+    if len(finite) < 2:
         return False
-    of_all = np.array([known.mean(), known.sum(), np.median(known)])
+    of_all = np.array([finite.mean(), finite.sum(), np.median(finite)])
     return bool(np.isclose(numbers[at], of_all, rtol=0.01, atol=1e-9).any())
 
 

@@ -108,7 +108,7 @@ def corrected_mean(
             or scores.
     """
     human, near, far = (
-        np.asarray(given, dtype=float) for given in (labels, judged, others)
+        np.asarray(scores, dtype=float) for scores in (labels, judged, others)
     )
     if human.ndim != 1 or human.shape != near.shape or far.ndim != 1:
         raise InvalidArgumentError(
@@ -120,10 +120,10 @@ def corrected_mean(
             f"labels has {len(human)} scores, and others has {len(far)}. At least {_FEWEST} labels, and 2 scores of "
             "other responses, are needed."
         )
-    for name, given in (("labels", human), ("judged", near), ("others", far)):
-        for position in np.flatnonzero(~np.isfinite(given)):
+    for name, scores in (("labels", human), ("judged", near), ("others", far)):
+        for position in np.flatnonzero(~np.isfinite(scores)):
             raise InvalidArgumentError(
-                f"{name} must be finite numbers, but {name}[{position}] is {given[position]}. Leave out responses "
+                f"{name} must be finite numbers, but {name}[{position}] is {scores[position]}. Leave out responses "
                 "without a label or a judgement."
             )
     if not 0 < confidence < 1:

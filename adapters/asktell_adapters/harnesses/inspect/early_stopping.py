@@ -346,7 +346,7 @@ class EarlyStopping:
         arms = self._among or (arm,)
         if self._baseline is not None:
             arms = (*arms, _BASELINE)
-        made = partial(
+        new_selector = partial(
             Selector,
             dict(zip(arms, arms, strict=True)),
             self._goal,
@@ -361,11 +361,11 @@ class EarlyStopping:
         )
         # Arrange the examples so that the engine's random order of examples is
         # Inspect's order of samples.
-        places = made(examples=len(order)).state.problem.examples.order
+        places = new_selector(examples=len(order)).state.problem.examples.order
         ids, in_place = [""] * len(order), list(samples)
         for sample, place in zip(samples, places.tolist(), strict=True):
             ids[place], in_place[place] = str(sample.id), sample
-        selector = made(examples=ids)
+        selector = new_selector(examples=ids)
         selection = (
             selector
             if self._study is None
@@ -384,13 +384,13 @@ class EarlyStopping:
     def _advance(self, run: _Run) -> None:
         """Record the completed samples up to the first incomplete one. Then stop the runs that can be stopped."""
         assert self._selection is not None
-        known, before = self._known(self._selection, run.arm), run.next
+        known_scores, before = self._known(self._selection, run.arm), run.next
         while run.next in run.complete:
             scores = run.complete.pop(run.next)
             epoch, place = divmod(run.next, len(self._order))
             # A study may have the scores of this epoch already, from an interrupted
             # run.
-            if scores is not None and known[self._order[place]] <= epoch:
+            if scores is not None and known_scores[self._order[place]] <= epoch:
                 self._selection.observe(run.arm, scores, self._order[place])
             run.next += 1
         self._reached[run.arm] = max(run.next, self._reached.get(run.arm, 0))
@@ -429,8 +429,8 @@ class EarlyStopping:
         state, n_samples = selector.state, len(self._order)
         failed = list[tuple[int, int]]()
         for arm, name in enumerate(selector.prompts.ids):
-            known = self._known(selector, str(name))
-            scored = [known[id_] for id_ in self._order]
+            known_scores = self._known(selector, str(name))
+            scored = [known_scores[id_] for id_ in self._order]
             reached = self._reached.get(str(name), 0)
             if self._baseline is not None and name == _BASELINE:
                 # A log gets no further scores.
