@@ -17,10 +17,10 @@ Steps of the algorithm. The functions below name the step that they implement.
      with the budget: after a part f of it, or of what its last extension gave, only the
      A^(1 - f^l) prompts of the highest expected quality, at least two, can be sampled.
      The quality in a draw is 1 for the best feasible prompt, and 0 for the median
-     prompt and for infeasible prompts. Usually, l is 1. Without constraints and with
-     more than three evaluations per prompt, l is larger, so the prompts narrow later
-     (`_lateness`). Prompts with few evaluations are then preferred, so that a bad start
-     of a good prompt is found out.
+     prompt and for infeasible prompts. Usually, l is 1. Without constraints, with more
+     than three evaluations per prompt and until an extension, l is larger, so the
+     prompts narrow later (`_lateness`). Prompts with few evaluations are then preferred,
+     so that a bad start of a good prompt is found out.
    - Pareto set: p (1 - p), where p is the probability that the prompt belongs to the
      set.
    The weight of a prompt shrinks with its evaluations in progress, with its failures,
@@ -33,9 +33,9 @@ Steps of the algorithm. The functions below name the step that they implement.
    once in `share` evaluations.
 5. **Plan.** The plan holds one evaluation of each sampled prompt, and is repeated until
    it holds an eighth of the evaluations so far for a single best prompt, and otherwise
-   (also with factors, proxies or `confidence`) a sixteenth. There are no rounds and no barrier,
-   since plans are made while evaluations are in progress. A prompt is eliminated before
-   the end only because of failures or by `retire`.
+   (also with factors, proxies or `confidence`) a sixteenth. There are no rounds and no
+   barrier, since plans are made while evaluations are in progress. A prompt is
+   eliminated before the end only because of failures or by `retire`.
 6. **Selection.** The selected prompt or set has the highest expected quality among the
    evaluated prompts. Results state the same posterior (`asktell.posterior.statement`).
    With `sure`, it has the highest mean among the prompts that satisfy the constraints
@@ -109,7 +109,8 @@ _ASKED_PER_PLANNED_FOR_BEST = 8
 # (`benchmarks.selection.best_arm --worlds`), since a prompt with an unlucky first score
 # is sampled again. With three evaluations per prompt, a larger exponent than 1 loses on
 # tables of models, and from five on, it loses nothing there. With constraints, nothing
-# is gained.
+# is gained. In the steps of a budget that is extended, it loses
+# (`benchmarks.selection.extensions`).
 _LATEST = 1.5
 _EVALUATIONS_FOR_LATE = (3.0, 5.0)
 # Tries of a prompt without a score before others come first. Six failures of six
@@ -744,9 +745,10 @@ def _is_simple(look: _Look, belief: Belief | None) -> bool:
 
 
 def _lateness(look: _Look, belief: Belief | None) -> float:
-    """How late the prompts narrow: 1, or up to 1.5 without constraints and with many evaluations per prompt."""
+    """How late the prompts narrow: 1, or up to 1.5 with many evaluations per prompt, no constraint and no extension."""
     state = look.state
-    if not _is_simple(look, belief) or state.problem.goal.constraints:
+    is_extended = any(isinstance(event, Extended) for *_, event in state.growth.events)
+    if not _is_simple(look, belief) or state.problem.goal.constraints or is_extended:
         return 1.0
     n_used = state.spent + len(state.pending)
     part = _part_spent(state.problem, n_used, state.costs.total)
