@@ -79,9 +79,9 @@ def postponed_signals() -> Iterator[None]:
         else:  # in a process that was forked in the block
             handlers[number](number, frame)
 
-    for each in signal.valid_signals():
-        if callable(handler := signal.getsignal(each)):
-            handlers[int(each)] = handler
+    for valid in signal.valid_signals():
+        if callable(handler := signal.getsignal(valid)):
+            handlers[int(valid)] = handler
     try:
         for number in handlers:
             signal.signal(number, note)

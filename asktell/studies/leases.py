@@ -166,15 +166,15 @@ class Leases(NamedTuple):
         lease = self.by_trial.get(trial)
         if lease is None:
             return self
-        worker, n_told = lease.worker, self.told
+        worker, counts = lease.worker, self.told
         rest = self.by_worker[worker].delete(trial)
         by_worker = {**self.by_worker, worker: rest}
         if not rest:
             del by_worker[worker]
         if is_told:
-            n_told = {**n_told, worker: n_told.get(worker, 0) + 1}
+            counts = {**counts, worker: counts.get(worker, 0) + 1}
         by_trial = self.by_trial.delete(trial)
-        return self._replace(by_trial=by_trial, by_worker=by_worker, told=n_told)
+        return self._replace(by_trial=by_trial, by_worker=by_worker, told=counts)
 
     def tightened(self) -> "Leases":
         """Return these leases with the exact `earliest`."""
