@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -146,7 +146,7 @@ class Sure(Whole):
     def most_decisions(self, _: Any) -> int:
         return self._most
 
-    def notes(self, state: State, names: Sequence[str]) -> Any:
+    def notes(self, state: State, name: Callable[[int], str]) -> Any:
         return ("Prompts were chosen by their number.",)
 
 

@@ -5,7 +5,7 @@ after `tell`, `fail` and `retire`. If a decision is due, it is asked to `decide`
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -176,22 +176,24 @@ class AbstractMethod(ABC):
             within = f" within {next(iter(goal.tolerances.values())):g}"
         return f"the selection is correct{within}"
 
-    def reason(self, state: State, departure: Departure, names: Sequence[str]) -> str:
+    def reason(
+        self, state: State, departure: Departure, name: Callable[[int], str]
+    ) -> str:
         """Return why a prompt has left, for `PromptResult.reason`. By default, the reason that was recorded.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
             departure: what was recorded when the prompt left.
-            names: how sentences name the prompts, by their positions.
+            name: returns how sentences name the prompt at a position.
         """
         return departure.reason
 
-    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
+    def notes(self, state: State, name: Callable[[int], str]) -> tuple[str, ...]:
         """Return sentences on the method for `Result.notes`. By default, that features of the prompts were not used.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
-            names: how sentences name the prompts, by their positions.
+            name: returns how sentences name the prompt at a position.
         """
         if state.problem.features is None:
             return ()

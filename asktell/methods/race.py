@@ -15,7 +15,7 @@ their errors are in `asktell.proofs.claims`. Scores with a doubtful remark elimi
 no prompt and do not end the selection.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -152,14 +152,14 @@ class Race(AbstractMethod):
         """
         return True
 
-    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
+    def notes(self, state: State, name: Callable[[int], str]) -> tuple[str, ...]:
         """Return a sentence if the budget ended the race.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
-            names: how sentences name the prompts, by their positions.
+            name: returns how sentences name the prompt at a position.
         """
-        notes = super().notes(state, names)
+        notes = super().notes(state, name)
         is_open = state.finished and not state.decisions[-1][1].settled
         if not is_open or state.remarks.doubts:
             return notes

@@ -52,7 +52,7 @@ Rejections are not part of the promise. A rejection is wrong with probability at
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import exp, lgamma, log, pi, sqrt
 from statistics import NormalDist
@@ -265,13 +265,15 @@ class Referee(AbstractMethod):
         ends = ", and satisfies every constraint" * goal.is_constrained
         return f"every accepted candidate is {better} than the prompt that it replaced{ends}"
 
-    def reason(self, state: State, departure: Departure, names: Sequence[str]) -> str:
+    def reason(
+        self, state: State, departure: Departure, name: Callable[[int], str]
+    ) -> str:
         """Return why a candidate has left, with the incumbent of that time.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
             departure: what was recorded when the candidate left.
-            names: how sentences name the prompts, by their positions.
+            name: returns how sentences name the prompt at a position.
         """
         number, _ = state.left[departure.arm]
         # Others were retired, or have failed too often
@@ -281,16 +283,16 @@ class Referee(AbstractMethod):
             return departure.reason
         # A verdict needs scores, so it is not the first decision
         incumbent = state.decisions[number - 1][1].answer[0]
-        return f"{departure.reason} (compared with {names[incumbent]})"
+        return f"{departure.reason} (compared with {name(incumbent)})"
 
-    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
+    def notes(self, state: State, name: Callable[[int], str]) -> tuple[str, ...]:
         """Return how the candidates ended, and which prompts were incumbents, in two sentences.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
-            names: how sentences name the prompts, by their positions.
+            name: returns how sentences name the prompt at a position.
         """
-        baseline, notes = state.problem.baseline, super().notes(state, names)
+        baseline, notes = state.problem.baseline, super().notes(state, name)
         assert baseline is not None, "check() refuses selections without a baseline"
         ends = Counter(
             state.left[arm][1].status if arm in state.left else "not judged yet"
@@ -301,7 +303,7 @@ class Referee(AbstractMethod):
             return notes
         n = ends.total()
         of_all = ", ".join(f"{number} {end}" for end, number in sorted(ends.items()))
-        in_turn = ", then ".join(names[arm] for arm in (baseline, *_accepted(state)))
+        in_turn = ", then ".join(name(arm) for arm in (baseline, *_accepted(state)))
         of_candidates = (
             f"{n} candidate{'s' * (n != 1)}: {of_all}. The incumbent was {in_turn}."
         )

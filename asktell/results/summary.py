@@ -235,7 +235,7 @@ def _notes(
     failures: str,
 ) -> tuple[str, ...]:
     notes = [
-        *method.notes(state, [quoted(name) for name in named.ids]),
+        *method.notes(state, lambda arm: quoted(named.ids[arm])),
         *(remark.text for remark in state.remarks.in_order()),
     ]
     if not state.remarks.doubts:
@@ -378,7 +378,7 @@ def _prompt_results(
         )
     of_proxies = state.proxies.means(problem.proxies, n_arms)
     plain_means = _plain_means(state)
-    entries, names = [], [quoted(name) for name in named.ids]
+    entries = []
     for arm, text in enumerate(named.texts):
         round_, departure = state.left.get(arm) or (None, None)
         means, errors = estimates[arm]
@@ -393,7 +393,9 @@ def _prompt_results(
                 round=round_ if method.has_rounds else None,
                 reason=None
                 if departure is None
-                else method.reason(state, departure, names),
+                else method.reason(
+                    state, departure, lambda arm: quoted(named.ids[arm])
+                ),
                 feasible=feasible[arm],
                 failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],

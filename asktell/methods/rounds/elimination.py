@@ -6,7 +6,7 @@ means, and the rule decides which prompts to eliminate first. The usual composit
 have names in `asktell.methods.presets`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
@@ -220,12 +220,12 @@ class Elimination(AbstractMethod):
         """
         return len(self.rounds(problem))
 
-    def notes(self, state: State, names: Sequence[str]) -> tuple[str, ...]:
+    def notes(self, state: State, name: Callable[[int], str]) -> tuple[str, ...]:
         """Return sentences on features that were not used, and on the estimator's use of them.
 
         Args:
             state: the state of the selection: its settings, and all that was recorded.
-            names: how sentences name the prompts, by their positions.
+            name: returns how sentences name the prompt at a position.
         """
         features = state.problem.features
         if features is None:
