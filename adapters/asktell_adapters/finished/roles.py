@@ -427,7 +427,7 @@ def _other_rows(
     """What a table has whose rows are no examples, and the column that identifies the rows."""
     columns = list(evidence.frame.columns)
 
-    def each(kind: str, name: str) -> tuple[str, str]:
+    def one_row_for_each(kind: str, name: str) -> tuple[str, str]:
         values = some(_values(evidence, name))
         return f"one row for each {kind} (column {name!r}: {values})", name
 
@@ -435,17 +435,17 @@ def _other_rows(
     for name in columns:
         is_run = has_runs and column_names.plain(name) == "run_id"
         if is_run and evidence.is_distinct(name):
-            yield each("run", name)
+            yield one_row_for_each("run", name)
     for name in _usual(evidence):
         is_id = not examples or name in examples
         rank = column_names.rank(name, column_names.INPUTS)
         is_input = rank is not None or column_names.is_input_id(name)
         if is_id and evidence.is_distinct(name) and not (is_input and may_be_inputs):
-            yield each("candidate", name)
+            yield one_row_for_each("candidate", name)
     for name in examples:
         is_metric = column_names.plain(name) in column_names.METRICS
         if is_metric or _are_metrics(_values(evidence, name)):
-            yield each("metric", name)
+            yield one_row_for_each("metric", name)
         for column in filter(column_names.is_standard_error, columns):
             yield f"standard errors in the column {column!r}", name
 
