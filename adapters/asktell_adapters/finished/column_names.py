@@ -84,6 +84,19 @@ _STANDARD_ERRORS = ("stderr", "std_err", "std_error", "standard_error")
 METRICS = frozenset(("metric", "metrics", "metric_name", "measure", "kennzahl"))
 """Columns with the name of a metric in each row."""
 
+_BENCHMARKS_WORDS = """
+mmlu cmmlu mmmu mmlupro arc arcc arce hellaswag truthfulqa winogrande gsm gsm8k mgsm humaneval mbpp
+ifeval bbh bigbench gpqa musr boolq piqa siqa openbookqa obqa triviaqa naturalquestions squad
+swebench livecodebench livebench aime mtbench arenahard alpacaeval agieval ceval commonsenseqa lambada
+hotpotqa superglue glue mteb xquad docvqa chartqa mathvista mathlvl math500 simpleqa webarena osworld
+gaia taubench bfcl multipl wildbench
+"""
+_BENCHMARKS = frozenset(_BENCHMARKS_WORDS.split())
+_WORDS_OF_A_BENCHMARK = 3
+
+UNTITLED = frozenset(("(unnamed_1)", "unnamed:_0", "name"))
+"""Columns with names of rows that may be examples as well as candidates."""
+
 WINNERS = frozenset(("winner", "preferred", "preference", "winning_model"))
 """Columns with the better one of two responses."""
 
@@ -200,6 +213,16 @@ def is_metric(name: str) -> bool:
             for word in words(name)
         )
     )
+
+
+def is_benchmark(name: str) -> bool:
+    """Whether a column has the name of a public benchmark, such as "MMLU-Pro (5-shot)", so that it has averages."""
+    parts = words(name)
+    # "Hella Swag" is one name
+    beginnings = {
+        "".join(parts[:n]) for n in range(1, 1 + min(len(parts), _WORDS_OF_A_BENCHMARK))
+    }
+    return not _BENCHMARKS.isdisjoint(beginnings)
 
 
 def rank(name: str, usual: tuple[str, ...]) -> int | None:

@@ -21,6 +21,9 @@ Codes = npt.NDArray[np.int64]
 _DATE = re.compile(
     r"\d{4}-\d\d?-\d\d?([T ].*)?|\d{1,2}[./]\d{1,2}[./]\d{2,4}([T ,].*)?|\d{4}/\d\d?/\d\d?.*"
 )
+_DIGITS = re.compile(r"\d+")
+_RANDOM_ID = re.compile(r"[0-9a-f-]{6,}", re.IGNORECASE)
+_MOST_WORDS = 6  # in the name of a candidate. A longer text is an input
 _DATES = 1_000  # cells among which dates are looked for
 _ALIKE = 20.0  # ratio of the widths of two ranges that may be one scale
 
@@ -164,6 +167,21 @@ class Evidence:
     def is_text(self, name: str) -> bool:
         """Whether a column has values that are no numbers."""
         return self.n_filled(name) > 0 and not self.is_number(name)
+
+    def may_be_candidates(self, name: str) -> bool:
+        """Whether a column has a different short text in each row, and not numbered or random ids."""
+        cells = [str(cell) for cell in self.frame.columns[name]]
+        is_complete = self.n_filled(name) == self.n_rows and self.is_distinct(name)
+        if not self.is_text(name) or not is_complete:
+            return False
+        stems = {column_names.plain(_DIGITS.sub("", cell)).strip("_") for cell in cells}
+        has_numbers = all(map(_DIGITS.search, cells))
+        if has_numbers and 2 * len(stems) <= len(cells):
+            # "prompt 1" and "v1" are candidates, and "ticket 1" is none
+            return stems <= {*column_names.CANDIDATES, "v", ""}
+        return not all(map(_RANDOM_ID.fullmatch, cells)) and all(
+            len(cell.split()) <= _MOST_WORDS for cell in cells
+        )
 
     def share_a_scale(self, names: Sequence[str]) -> bool:
         """Whether columns of numbers may be scores on one scale."""

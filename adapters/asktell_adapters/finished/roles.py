@@ -411,9 +411,8 @@ def _check_rows(
     names = wanted.candidates or wanted.compared
     if not wanted.is_alone or _names_columns(names, columns):
         return
-    for has, name in _other_rows(evidence, examples, may_be_inputs):
-        is_candidate = name in _usual(evidence)
-        swap = " If the columns are examples, swap rows and columns." * is_candidate
+    for has, name, may_swap in _other_rows(evidence, examples, may_be_inputs):
+        swap = " If the columns are examples, swap rows and columns." * may_swap
         raise InvalidArgumentError(
             f"{evidence.frame.path} has {has}. If the rows are averages, no verdict is possible, because it needs the "
             f"scores of each example. Give a table with a row for each candidate and example.{swap} If the rows are "
@@ -423,21 +422,26 @@ def _check_rows(
 
 def _other_rows(
     evidence: Evidence, examples: tuple[str, ...], may_be_inputs: bool
-) -> Iterator[tuple[str, str]]:
-    """What a table has whose rows are no examples, and the column that identifies the rows."""
+) -> Iterator[tuple[str, str, bool]]:
+    """What a table has whose rows are no examples, the column that identifies them, and whether columns may be."""
     columns = list(evidence.frame.columns)
 
-    def one_row_for_each(kind: str, name: str) -> tuple[str, str]:
+    def one_row_for_each(kind: str, name: str) -> tuple[str, str, bool]:
         values = some(_values(evidence, name))
-        return f"one row for each {kind} (column {name!r}: {values})", name
+        has = f"one row for each {kind} (column {name!r}: {values})"
+        return has, name, kind == "candidate"
 
+    scores = [name for name in columns if evidence.is_score(name)]
+    benchmarks = list(filter(column_names.is_benchmark, scores))
     has_runs = any(name.startswith("metrics.") for name in columns)
     for name in columns:
         is_run = has_runs and column_names.plain(name) == "run_id"
         if is_run and evidence.is_distinct(name):
             yield one_row_for_each("run", name)
+    # A number of the row is no id of an example where the rows have names of candidates
+    is_numbered = bool(examples) and evidence.may_be_index(examples[0])
     for name in _usual(evidence):
-        is_id = not examples or name in examples
+        is_id = not examples or is_numbered or name in examples
         rank = column_names.rank(name, column_names.INPUTS)
         is_input = rank is not None or column_names.is_input_id(name)
         if is_id and evidence.is_distinct(name) and not (is_input and may_be_inputs):
@@ -447,7 +451,17 @@ def _other_rows(
         if is_metric or _are_metrics(_values(evidence, name)):
             yield one_row_for_each("metric", name)
         for column in filter(column_names.is_standard_error, columns):
-            yield f"standard errors in the column {column!r}", name
+            yield f"standard errors in the column {column!r}", name, False
+    titles = [name for name in columns if evidence.may_be_candidates(name)][:1]
+    if len(scores) < 2 or evidence.n_rows > _MOST_CANDIDATES:
+        return
+    for name in titles:
+        if len(benchmarks) > 1 and 2 * len(benchmarks) >= len(scores):
+            has = f"columns with the names of benchmarks, such as {benchmarks[0]!r}"
+            yield has, name, False
+        if column_names.plain(name) in column_names.UNTITLED:
+            has = f"rows whose names may be those of candidates ({some(_values(evidence, name))})"
+            yield has, name, True
 
 
 def _are_metrics(cells: Sequence[str]) -> bool:

@@ -1,5 +1,6 @@
 """Tables of scores: CSV, TSV, JSON, JSON lines, Parquet and Excel."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, final
@@ -40,6 +41,8 @@ SCORE = "score"
 _OF_ASKTELL = {"trial", "prompt", "example", "example_id"}
 _METRIC = "metric "  # before the name of a metric that is also the name of a column
 _LONGEST_NAME = 80  # characters of a candidate's name. A longer text is an input
+# An average with its error, such as 0.85 ± 0.02 or 85.1 (1.2)
+_AVERAGE = re.compile(r"[-+]?[\d.,]+ ?%? ?(?:±|\+/-|\+-|\(±?) ?[\d.,]+ ?%?\)?")
 _LAST = 5  # rows at the end that may summarize the others
 # Words of a status or an error
 _NO_ERRORS_WORDS = """
@@ -279,6 +282,14 @@ def _refuse(evidence: Evidence, roles: Roles) -> None:
         if reasons
         else ""
     )
+    for name in names:
+        cells = [str(cell) for cell in frame.columns[name] if not is_unknown(cell)]
+        if cells and all(map(_AVERAGE.fullmatch, cells)):
+            why += (
+                f" The column {name!r} has averages with their errors, such as {cells[0]!r}. No verdict is possible, "
+                "because it needs the scores of each example."
+            )
+            break
     raise InvalidArgumentError(
         f"{frame.path} has no column of scores.{why} Its columns are {some(names)}. Give a table with a column of "
         "numbers, such as 0.5, 60%, 3/5 or correct. If one of the columns has scores, name it with --metrics COLUMN."

@@ -281,6 +281,10 @@ def test_averages_are_refused() -> None:
     [
         (table("Model,ARC,HellaSwag", ("a", 60, 80), ("b", 50, 70), ("c", 55, 82)), "Model"),
         (table("Model,Average,ARC,Size", ("a", 70, 60, 7), ("b", 60, 50, 13), ("c", 68, 55, 70)), "Model"),
+        (table("Rank,Model,old,new", (1, "a", 60, 80), (2, "b", 50, 70), (3, "c", 55, 82)), "Model"),
+        (table(",old,new", ("gpt-4o", 60, 80), ("claude-3.5", 50, 70), ("llama", 55, 82)), "'(unnamed 1)'"),
+        (table("Unnamed: 0,old,new", ("v1", 60, 80), ("v2", 50, 70), ("v3", 55, 82)), "'Unnamed: 0'"),
+        (table("Team,MMLU-Pro,Hella Swag", ("a", 60, 80), ("b", 50, 70), ("c", 55, 82)), "Team"),
         (table(",win_rate,standard_error", ("a", 95.3, 0.7), ("b", 88.4, 1.1), ("c", 86, 1)), "'(unnamed 1)'"),
         (table("metric,old,new", ("accuracy", 0.7, 0.8), ("f1", 0.6, 0.7), ("kappa", 0.6, 0.5)), "metric"),
         (table(",old,new", ("accuracy", 0.7, 0.8), ("latency_s", 1, 2), ("cost_usd", 1, 3)), "'(unnamed 1)'"),
@@ -291,8 +295,25 @@ def test_rows_of_candidates_and_metrics_are_no_examples(text: str, column: str) 
     with pytest.raises(InvalidArgumentError, match="the rows are averages") as e:
         read(text)
     assert str(e.value).endswith(f"pass --example-column {column}.")
-    # Each column may be a question
-    assert ("swap rows and columns" in str(e.value)) == (column == "Model")
+    # Each column may be a question, unless it is known what it is
+    columns = ("win_rate", "accuracy", "metrics.rmse", "metric", "MMLU")
+    may_swap = not any(word in text for word in columns)
+    assert ("swap rows and columns" in str(e.value)) == may_swap
+
+
+@pytest.mark.parametrize("ids", ["q{}", "django__django-{}", "0a{:04x}"])
+def test_numbered_and_random_ids_of_rows_are_examples(ids: str) -> None:
+    rows = [(ids.format(place), place % 2, 1) for place in range(10, 20)]
+    assert list(read(table(",old,new", *rows)).by_name) == ["old", "new"]
+
+
+@pytest.mark.parametrize("cell", ["0.85±0.02", "85.1 (1.2)", "85 % +/- 1 %"])
+def test_averages_with_errors_are_named_as_such(cell: str) -> None:
+    text = table("model,accuracy", ("a", cell), ("b", cell.replace("8", "7")))
+    with pytest.raises(
+        InvalidArgumentError, match="'accuracy' has averages with their"
+    ):
+        read(text)
 
 
 def test_columns_that_may_be_named_as_examples() -> None:
