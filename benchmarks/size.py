@@ -17,6 +17,10 @@ underscore: fields, methods and properties.
 A name such as `found` or `each` does not say what it stands for. `pronoun-locals-...` is
 the percentage of such names among all names that are assigned, loop variables and
 annotated fields included. Parameters do not count.
+
+Calls are those of asktell's own functions for one score on its way: told to a selector
+or to a study in memory, told where `auto` then decides, and read in a new result. Nouns
+are those that AGENTS.md lists.
 """
 
 import ast
@@ -25,9 +29,11 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -330,7 +336,63 @@ def measure(root: Path = ROOT) -> dict[str, float]:
     for face, module in FACES.items():
         listed = f"from {module} import {face}; print(sum(not name.startswith('_') for name in dir({face})))"
         sizes[f"members-{face}"] = int(_run(root, listed))
+    counted = (
+        "import json; from benchmarks.size import calls; print(json.dumps(calls()))"
+    )
+    sizes |= json.loads(_run(root, counted))
+    sizes["nouns"] = nouns(root)
     return sizes
+
+
+def nouns(root: Path = ROOT) -> int:
+    """The number of nouns that AGENTS.md lists."""
+    text = (root / "AGENTS.md").read_text(encoding="utf-8")
+    section = text.partition("## The nouns\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| [a-z ]+ \| (.+) \| \d+ \|$", section, re.MULTILINE)
+    return sum(len(row.split(", ")) for row in rows)
+
+
+def calls() -> dict[str, int]:
+    """Calls of asktell's functions, on the ways of one score. The scores are the same each time."""
+    import asktell
+    from asktell.studies.storages.memory import MemoryStorage
+
+    package = str(Path(asktell.__file__).parent)
+
+    def counted(function: Callable[[], object]) -> int:
+        entered = Counter[str]()
+
+        def note(frame: FrameType, event: str, _: object) -> None:
+            entered[event] += frame.f_code.co_filename.startswith(package)
+
+        sys.setprofile(note)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+        return entered["call"]
+
+    def selector() -> asktell.Selector:
+        goal = asktell.BestFeasible("quality")
+        return asktell.Selector(list("abcdefghij"), goal, 200, examples=100)
+
+    def tell_next(face: asktell.Selector | asktell.Study) -> int:
+        trial = face.ask()
+        assert trial is not None
+        scores = {"quality": (7 * trial.prompt_id + 3 * trial.example) % 11 / 11}
+        return counted(lambda: face.tell(trial, scores))
+
+    alone = selector()
+    study = asktell.Study.create(MemoryStorage(), "study", selector())
+    # Both have made several decisions, and make another one in the last twenty tells
+    of_selector = [tell_next(alone) for _ in range(80)][60:]
+    of_study = [tell_next(study) for _ in range(80)][60:]
+    return {
+        "calls-Selector.tell": min(of_selector),
+        "calls-Study.tell": min(of_study),
+        "calls-tell-and-decide": max(of_selector),
+        "calls-new-result": counted(alone.result),
+    }
 
 
 def kernel(root: Path = ROOT) -> list[Path]:

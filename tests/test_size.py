@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.size import (
+    ROOT,
     Code,
     arrows,
     budget,
@@ -15,6 +16,7 @@ from benchmarks.size import (
     measure,
     members,
     names_across,
+    nouns,
 )
 
 
@@ -29,6 +31,11 @@ def test_nothing_has_grown_past_its_budget() -> None:
     assert not wrong, (
         f"not as [tool.asktell.size] of pyproject.toml allows (now, allowed): {wrong}"
     )
+
+
+def test_agents_counts_the_nouns_that_it_lists() -> None:
+    text = (ROOT / "AGENTS.md").read_text("utf-8")
+    assert f"| all | | {nouns()} |" in text
 
 
 def test_documentation_costs_nothing() -> None:
