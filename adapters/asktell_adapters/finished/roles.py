@@ -452,10 +452,9 @@ def _other_rows(
             yield one_row_for_each("metric", name)
         for column in filter(column_names.is_standard_error, columns):
             yield f"standard errors in the column {column!r}", name, False
-    titles = [name for name in columns if evidence.may_be_candidates(name)][:1]
     if len(scores) < 2 or evidence.n_rows > _MOST_CANDIDATES:
         return
-    for name in titles:
+    for name in [name for name in columns if evidence.may_be_candidates(name)][:1]:
         if len(benchmarks) > 1 and 2 * len(benchmarks) >= len(scores):
             has = f"columns with the names of benchmarks, such as {benchmarks[0]!r}"
             yield has, name, False
