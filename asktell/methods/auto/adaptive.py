@@ -32,9 +32,8 @@ Steps of the algorithm. The functions below name the step that they implement.
    most informative example (`asktell.methods.auto.design`). A new example comes into use
    once in `share` evaluations.
 5. **Plan.** The plan holds one evaluation of each sampled prompt, and is repeated until
-   it holds an eighth of the evaluations so far for a single best prompt, at least eight
-   or, if this is less, a sixteenth of the budget. Otherwise (also with factors, proxies
-   or `confidence`), it holds a sixteenth. There are no rounds and no
+   it holds an eighth of the evaluations so far for a single best prompt, and otherwise
+   (also with factors, proxies or `confidence`) a sixteenth. There are no rounds and no
    barrier, since plans are made while evaluations are in progress. A prompt is
    eliminated before the end only because of failures or by `retire`.
 6. **Selection.** The selected prompt or set has the highest expected quality among the
@@ -102,10 +101,9 @@ _FEWEST_FOR_FACTORS = 60
 # Evaluations so far, for each evaluation that the next plan may hold. One more in
 # sixteen changes the posterior little, and delays a stop by no more than that.
 _ASKED_PER_PLANNED = 16
-# The same for a single best prompt, if no stop is waited for, and the least evaluations
-# of such a plan with a large budget. Both halve the cost of decisions.
+# The same for a single best prompt, if no stop is waited for. Halves the cost of
+# decisions.
 _ASKED_PER_PLANNED_FOR_BEST = 8
-_PLANNED_FOR_BEST = 8
 # The largest exponent of f, the part of the budget that is used: A^(1 - f^1.5) prompts
 # can be sampled. Better than 1 where one of 100 prompts is far ahead
 # (`benchmarks.selection.best_arm --worlds`), since a prompt with an unlucky first score
@@ -316,11 +314,9 @@ class Adaptive(AbstractMethod):
         arms = self._choose(look, n_prompts, belief, unproven_arms)
         # Step 5: the size of the plan.
         n_asked = state.spent + len(state.missing) + len(state.pending)
-        n_planned = n_asked // _ASKED_PER_PLANNED
-        if self.confidence is None and _is_simple(look, belief):
-            least = min(_PLANNED_FOR_BEST, state.problem.budget // _ASKED_PER_PLANNED)
-            n_planned = max(least, n_asked // _ASKED_PER_PLANNED_FOR_BEST)
-        n_pulls = min(room, max(len(arms), n_planned))
+        is_large = self.confidence is None and _is_simple(look, belief)
+        per_planned = _ASKED_PER_PLANNED_FOR_BEST if is_large else _ASKED_PER_PLANNED
+        n_pulls = min(room, max(len(arms), n_asked // per_planned))
         # Step 4: the examples.
         plan = self._plan(look, arms, n_pulls, belief)
         return Decided(len(state.decisions), plan=plan)
