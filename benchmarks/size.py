@@ -18,6 +18,9 @@ A name such as `found` or `each` does not say what it stands for. `pronoun-local
 the percentage of such names among all names that are assigned, loop variables and
 annotated fields included. Parameters do not count.
 
+A facet of the record is optional. `files-of-...` are the files of `asktell/` with a
+name that has its word, such as `proxies` in `state.proxies`.
+
 Calls are those of asktell's own functions for one score on its way: told to a selector
 or to a study in memory, told where `auto` then decides, and read in a new result. Nouns
 are those that AGENTS.md lists.
@@ -46,6 +49,12 @@ PRONOUNS = [
     "each", "found", "given", "it", "kept", "known", "made", "one", "other", "others", "own", "said", "taken", "that",
     "them", "this", "told", "which",
 ]  # fmt: skip
+FACETS = {
+    "proxies": "prox",
+    "repeats": "repeat",
+    "failures": "fail",
+    "growth": "growth",
+}
 RECORD = {"State": "asktell/record/state.py", "Problem": "asktell/problem/problem.py"}
 
 
@@ -308,6 +317,11 @@ def measure(root: Path = ROOT) -> dict[str, float]:
         "floors": floors(edges),
     }
     adapters = root / "adapters" / "asktell_adapters"
+    of_adapters = arrows(adapters)
+    sizes["rooms-adapters"] = len({room for pair in of_adapters for room in pair})
+    sizes["arrows-adapters"] = len(of_adapters)
+    for facet, word in FACETS.items():
+        sizes[f"files-of-{facet}"] = files_of(word, root / "asktell")
     sizes["circles"] = circles(root / "asktell")
     sizes["circles-adapters"] = circles(adapters)
     sizes["names-across-asktell"] = len(names_across(root / "asktell"))
@@ -342,6 +356,19 @@ def measure(root: Path = ROOT) -> dict[str, float]:
     sizes |= json.loads(_run(root, counted))
     sizes["nouns"] = nouns(root)
     return sizes
+
+
+def files_of(word: str, package: Path) -> int:
+    """The number of files of a package with a name that has this word."""
+    fields = ("id", "attr", "arg", "name")
+    return sum(
+        any(
+            word in str(getattr(node, field, "")).lower()
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for field in fields
+        )
+        for path in package.rglob("*.py")
+    )
 
 
 def nouns(root: Path = ROOT) -> int:
