@@ -88,6 +88,7 @@ def roles_of(evidence: Evidence, wanted: Wanted) -> Roles:
     if not wanted.metrics and not wanted.example_columns:
         _check_comparisons(evidence, wanted)
         _check_rows(evidence, wanted, examples)
+        _check_benchmarks(evidence, wanted)
     if groups := _groups(evidence, wanted, roles, examples):
         return roles._replace(wide=tuple(groups), groups=groups, examples=examples)
     wide = _wide(evidence, wanted, roles, examples)
@@ -431,17 +432,22 @@ def _other_rows(
         has = f"one row for each {kind} (column {name!r}: {values})"
         return has, name, kind == "candidate"
 
-    scores = [name for name in columns if evidence.is_score(name)]
-    benchmarks = list(filter(column_names.is_benchmark, scores))
     has_runs = any(name.startswith("metrics.") for name in columns)
     for name in columns:
         is_run = has_runs and column_names.plain(name) == "run_id"
         if is_run and evidence.is_distinct(name):
             yield one_row_for_each("run", name)
-    # A number of the row is no id of an example where the rows have names of candidates
-    is_numbered = bool(examples) and evidence.may_be_index(examples[0])
+    # Neither a rank nor any other text is the id of an example beside the names of candidates
+    is_certain = any(
+        (
+            column_names.rank(name, column_names.EXAMPLES) is not None
+            or column_names.rank(name, column_names.INPUTS) is not None
+        )
+        and not evidence.may_be_index(name)
+        for name in examples
+    )
     for name in _usual(evidence):
-        is_id = not examples or is_numbered or name in examples
+        is_id = name in examples or not is_certain
         rank = column_names.rank(name, column_names.INPUTS)
         is_input = rank is not None or column_names.is_input_id(name)
         if is_id and evidence.is_distinct(name) and not (is_input and may_be_inputs):
@@ -452,13 +458,10 @@ def _other_rows(
             yield one_row_for_each("metric", name)
         for column in filter(column_names.is_standard_error, columns):
             yield f"standard errors in the column {column!r}", name, False
-    if len(scores) < 2 or evidence.n_rows > _MOST_CANDIDATES:
-        return
-    for name in [name for name in columns if evidence.may_be_candidates(name)][:1]:
-        if len(benchmarks) > 1 and 2 * len(benchmarks) >= len(scores):
-            has = f"columns with the names of benchmarks, such as {benchmarks[0]!r}"
-            yield has, name, False
-        if column_names.plain(name) in column_names.UNTITLED:
+    has_several = sum(map(evidence.is_score, columns)) > 1
+    for name in columns if has_several and evidence.n_rows <= _MOST_CANDIDATES else ():
+        is_untitled = column_names.plain(name) in column_names.UNTITLED
+        if is_untitled and evidence.may_be_candidates(name):
             has = f"rows whose names may be those of candidates ({some(_values(evidence, name))})"
             yield has, name, True
 
@@ -469,6 +472,26 @@ def _are_metrics(cells: Sequence[str]) -> bool:
     return 0 < n_less < len(cells) and all(
         column_names.is_metric(cell) and len(column_names.words(cell)) <= _METRIC_WORDS
         for cell in cells
+    )
+
+
+def _check_benchmarks(evidence: Evidence, wanted: Wanted) -> None:
+    """Check that columns are no benchmarks.
+
+    Raises:
+        InvalidArgumentError: most columns of scores have the names of public benchmarks, so
+            they have averages.
+    """
+    scores = [name for name in evidence.frame.columns if evidence.is_score(name)]
+    benchmarks = list(filter(column_names.is_benchmark, scores))
+    is_chosen = not wanted.is_alone or wanted.candidates or wanted.compared
+    if is_chosen or len(benchmarks) < 2 or 2 * len(benchmarks) < len(scores):
+        return
+    raise InvalidArgumentError(
+        f"{evidence.frame.path} has columns with the names of benchmarks ({some(benchmarks)}), so its numbers are "
+        "probably averages. No verdict is possible, because it needs the scores of each example. Give a table with a "
+        "row for each candidate and example. If the columns are candidates, pass --candidates "
+        f"{shlex.quote(','.join(map(quoted, scores)))}."
     )
 
 

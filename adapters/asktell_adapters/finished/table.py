@@ -41,8 +41,11 @@ SCORE = "score"
 _OF_ASKTELL = {"trial", "prompt", "example", "example_id"}
 _METRIC = "metric "  # before the name of a metric that is also the name of a column
 _LONGEST_NAME = 80  # characters of a candidate's name. A longer text is an input
-# An average with its error, such as 0.85 ± 0.02 or 85.1 (1.2)
-_AVERAGE = re.compile(r"[-+]?[\d.,]+ ?%? ?(?:±|\+/-|\+-|\(±?) ?[\d.,]+ ?%?\)?")
+# An average with its error or interval: 0.85 ± 0.02, 85.1 (1.2) or 0.85 [0.82, 0.88]
+_NUMBER = r"[-+]?[\d.,]+ ?%?"
+_AVERAGE = re.compile(
+    rf"{_NUMBER} ?(?:±|\+/-|\+-|[(\[]±?) ?{_NUMBER}(?: ?(?:,|;|-|–|to) ?{_NUMBER})?[)\]]?"
+)
 _LAST = 5  # rows at the end that may summarize the others
 # Words of a status or an error
 _NO_ERRORS_WORDS = """
@@ -286,7 +289,7 @@ def _refuse(evidence: Evidence, roles: Roles) -> None:
         cells = [str(cell) for cell in frame.columns[name] if not is_unknown(cell)]
         if cells and all(map(_AVERAGE.fullmatch, cells)):
             why += (
-                f" The column {name!r} has averages with their errors, such as {cells[0]!r}. No verdict is possible, "
+                f" The column {name!r} has averages with errors, such as {cells[0]!r}. No verdict is possible, "
                 "because it needs the scores of each example."
             )
             break

@@ -284,7 +284,7 @@ def test_averages_are_refused() -> None:
         (table("Rank,Model,old,new", (1, "a", 60, 80), (2, "b", 50, 70), (3, "c", 55, 82)), "Model"),
         (table(",old,new", ("gpt-4o", 60, 80), ("claude-3.5", 50, 70), ("llama", 55, 82)), "'(unnamed 1)'"),
         (table("Unnamed: 0,old,new", ("v1", 60, 80), ("v2", 50, 70), ("v3", 55, 82)), "'Unnamed: 0'"),
-        (table("Team,MMLU-Pro,Hella Swag", ("a", 60, 80), ("b", 50, 70), ("c", 55, 82)), "Team"),
+        (table("Model,Score,95% CI", ("a", 60, "+3/-3"), ("b", 50, "+2/-3"), ("c", 55, "+3/-2")), "Model"),
         (table(",win_rate,standard_error", ("a", 95.3, 0.7), ("b", 88.4, 1.1), ("c", 86, 1)), "'(unnamed 1)'"),
         (table("metric,old,new", ("accuracy", 0.7, 0.8), ("f1", 0.6, 0.7), ("kappa", 0.6, 0.5)), "metric"),
         (table(",old,new", ("accuracy", 0.7, 0.8), ("latency_s", 1, 2), ("cost_usd", 1, 3)), "'(unnamed 1)'"),
@@ -295,10 +295,26 @@ def test_rows_of_candidates_and_metrics_are_no_examples(text: str, column: str) 
     with pytest.raises(InvalidArgumentError, match="the rows are averages") as e:
         read(text)
     assert str(e.value).endswith(f"pass --example-column {column}.")
-    # Each column may be a question, unless it is known what it is
-    columns = ("win_rate", "accuracy", "metrics.rmse", "metric", "MMLU")
-    may_swap = not any(word in text for word in columns)
+    # Each column may be a question, unless its rows are metrics or runs, or have errors
+    may_swap = not text.startswith(
+        ("metric", "run_id", ",win_rate", ",old,new\naccuracy")
+    )
     assert ("swap rows and columns" in str(e.value)) == may_swap
+
+
+@pytest.mark.parametrize(
+    "labels", [("Team", "a", "b", "c"), ("step", 500, 1000, 1500), ("run", "step 5", "step 10", "step 15"), ()]
+)  # fmt: skip
+def test_benchmarks_are_no_candidates(labels: tuple[object, ...]) -> None:
+    rows = [("MMLU-Pro", "Hella Swag", "size"), (60, 80, 7), (50, 70, 8), (55, 82, 7)]
+    if labels:
+        rows = [(label, *row) for label, row in zip(labels, rows, strict=True)]
+    text = table(",".join(map(str, rows[0])), *rows[1:])
+    with pytest.raises(InvalidArgumentError, match="the names of benchmarks") as e:
+        read(text)
+    assert "--candidates 'MMLU-Pro,Hella Swag,size'." in str(e.value)
+    named = ("MMLU-Pro", "Hella Swag")
+    assert list(read(text, candidates=named).by_name) == list(named)
 
 
 @pytest.mark.parametrize("ids", ["q{}", "django__django-{}", "0a{:04x}"])
@@ -307,13 +323,14 @@ def test_numbered_and_random_ids_of_rows_are_examples(ids: str) -> None:
     assert list(read(table(",old,new", *rows)).by_name) == ["old", "new"]
 
 
-@pytest.mark.parametrize("cell", ["0.85±0.02", "85.1 (1.2)", "85 % +/- 1 %"])
+@pytest.mark.parametrize(
+    "cell",
+    ["0.85±0.02", "85.1 (1.2)", "85 % +/- 1 %", "0.8 [0.7, 0.9]", "0.8 (0.7-0.9)"],
+)
 def test_averages_with_errors_are_named_as_such(cell: str) -> None:
-    text = table("model,accuracy", ("a", cell), ("b", cell.replace("8", "7")))
-    with pytest.raises(
-        InvalidArgumentError, match="'accuracy' has averages with their"
-    ):
-        read(text)
+    text = table("model,accuracy", ("a", f'"{cell}"'), ("b", f'"{cell}"'))
+    with pytest.raises(InvalidArgumentError, match="has averages with errors, such as"):
+        read(text, example_columns=("model",))
 
 
 def test_columns_that_may_be_named_as_examples() -> None:
