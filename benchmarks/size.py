@@ -28,6 +28,7 @@ are those that AGENTS.md lists.
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -384,7 +385,7 @@ def calls() -> dict[str, int]:
     import asktell
     from asktell.studies.storages.memory import MemoryStorage
 
-    package = str(Path(asktell.__file__).parent)
+    package = f"{Path(asktell.__file__).parent}{os.sep}"
 
     def counted(function: Callable[[], object]) -> int:
         entered = Counter[str]()

@@ -235,7 +235,7 @@ def _notes(
     failures: str,
 ) -> tuple[str, ...]:
     notes = [
-        *method.notes(state, lambda arm: quoted(named.ids[arm])),
+        *method.notes(state, partial(_quoted, named)),
         *(remark.text for remark in state.remarks.in_order()),
     ]
     if not state.remarks.doubts:
@@ -341,6 +341,11 @@ def _of_dominated(by: Mapping[str | int, str | int]) -> Iterator[str]:
         yield f"{sentence}, but this is uncertain."
 
 
+def _quoted(named: Prompts, arm: int) -> str:
+    """How sentences name the prompt at a position."""
+    return quoted(named.ids[arm])
+
+
 def _prompt_results(
     state: State,
     method: AbstractMethod,
@@ -393,9 +398,7 @@ def _prompt_results(
                 round=round_ if method.has_rounds else None,
                 reason=None
                 if departure is None
-                else method.reason(
-                    state, departure, lambda arm: quoted(named.ids[arm])
-                ),
+                else method.reason(state, departure, partial(_quoted, named)),
                 feasible=feasible[arm],
                 failures=state.failures.count(arm),
                 p_feasible=p_feasible[arm],

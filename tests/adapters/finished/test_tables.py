@@ -276,15 +276,18 @@ def test_averages_are_refused() -> None:
         read(text)
 
 
+LEADERS = [("a", 60, 80), ("b", 50, 70), ("c", 55, 82)]
+
+
 @pytest.mark.parametrize(
     ("text", "column"),
     [
-        (table("Model,ARC,HellaSwag", ("a", 60, 80), ("b", 50, 70), ("c", 55, 82)), "Model"),
+        (table("Model,ARC,HellaSwag", *LEADERS), "Model"),
         (table("Model,Average,ARC,Size", ("a", 70, 60, 7), ("b", 60, 50, 13), ("c", 68, 55, 70)), "Model"),
         (table("Rank,Model,old,new", (1, "a", 60, 80), (2, "b", 50, 70), (3, "c", 55, 82)), "Model"),
-        (table(",old,new", ("gpt-4o", 60, 80), ("claude-3.5", 50, 70), ("llama", 55, 82)), "'(unnamed 1)'"),
-        (table("Unnamed: 0,old,new", ("v1", 60, 80), ("v2", 50, 70), ("v3", 55, 82)), "'Unnamed: 0'"),
-        (table("Model,Score,95% CI", ("a", 60, "+3/-3"), ("b", 50, "+2/-3"), ("c", 55, "+3/-2")), "Model"),
+        (table(",old,new", *LEADERS), "'(unnamed 1)'"),
+        (table("Unnamed: 0,old,new", ("v1", 60, 80), ("v2", 50, 70)), "'Unnamed: 0'"),
+        (table("Model,Score,95% CI", ("a", 60, "+3/-3"), ("b", 50, "+2/-3")), "Model"),
         (table(",win_rate,standard_error", ("a", 95.3, 0.7), ("b", 88.4, 1.1), ("c", 86, 1)), "'(unnamed 1)'"),
         (table("metric,old,new", ("accuracy", 0.7, 0.8), ("f1", 0.6, 0.7), ("kappa", 0.6, 0.5)), "metric"),
         (table(",old,new", ("accuracy", 0.7, 0.8), ("latency_s", 1, 2), ("cost_usd", 1, 3)), "'(unnamed 1)'"),
@@ -296,39 +299,35 @@ def test_rows_of_candidates_and_metrics_are_no_examples(text: str, column: str) 
         read(text)
     assert str(e.value).endswith(f"pass --example-column {column}.")
     # Each column may be a question, unless its rows are metrics or runs, or have errors
-    may_swap = not text.startswith(
-        ("metric", "run_id", ",win_rate", ",old,new\naccuracy")
-    )
-    assert ("swap rows and columns" in str(e.value)) == may_swap
+    others = ("metric", "run_id", ",win_rate", ",old,new\naccuracy")
+    assert ("swap rows" in str(e.value)) != text.startswith(others)
 
 
 @pytest.mark.parametrize(
-    "labels", [("Team", "a", "b", "c"), ("step", 500, 1000, 1500), ("run", "step 5", "step 10", "step 15"), ()]
-)  # fmt: skip
-def test_benchmarks_are_no_candidates(labels: tuple[object, ...]) -> None:
-    rows = [("MMLU-Pro", "Hella Swag", "size"), (60, 80, 7), (50, 70, 8), (55, 82, 7)]
-    if labels:
-        rows = [(label, *row) for label, row in zip(labels, rows, strict=True)]
-    text = table(",".join(map(str, rows[0])), *rows[1:])
+    "labels", ["run step5 step10 step15", "step 500 1000 1500", ""]
+)
+def test_benchmarks_are_no_candidates(labels: str) -> None:
+    lines = ["MMLU-Pro,Hella Swag,size", "60,80,7", "50,70,8", "55,82,7"]
+    labeled = list(map(",".join, zip(labels.split(), lines, strict=False)))
+    text = "\n".join(labeled or lines)
     with pytest.raises(InvalidArgumentError, match="the names of benchmarks") as e:
         read(text)
     assert "--candidates 'MMLU-Pro,Hella Swag,size'." in str(e.value)
-    named = ("MMLU-Pro", "Hella Swag")
-    assert list(read(text, candidates=named).by_name) == list(named)
+    assert len(read(text, candidates=("MMLU-Pro", "Hella Swag")).by_name) == 2
 
 
 @pytest.mark.parametrize("ids", ["q{}", "django__django-{}", "0a{:04x}"])
 def test_numbered_and_random_ids_of_rows_are_examples(ids: str) -> None:
-    rows = [(ids.format(place), place % 2, 1) for place in range(10, 20)]
-    assert list(read(table(",old,new", *rows)).by_name) == ["old", "new"]
+    rows = [(ids.format(place), 0, 1) for place in range(10, 20)]
+    assert len(read(table(",old,new", *rows)).by_name) == 2
 
 
 @pytest.mark.parametrize(
     "cell",
-    ["0.85±0.02", "85.1 (1.2)", "85 % +/- 1 %", "0.8 [0.7, 0.9]", "0.8 (0.7-0.9)"],
+    ["0.85±0.02", "85.1 (1.2)", "0.8 [0.7, 0.9]", "0.8 (0.7-0.9)"],
 )
 def test_averages_with_errors_are_named_as_such(cell: str) -> None:
-    text = table("model,accuracy", ("a", f'"{cell}"'), ("b", f'"{cell}"'))
+    text = f'model,accuracy\na,"{cell}"\nb,"{cell}"\n'
     with pytest.raises(InvalidArgumentError, match="has averages with errors, such as"):
         read(text, example_columns=("model",))
 
